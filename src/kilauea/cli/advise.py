@@ -1,4 +1,4 @@
-"""`kilauea advise`: changes of queues and configuration that gave better results on a trace, and which queues lose."""
+"""`kilauea advise`: changes of queues and configuration that improve the results on a trace, and queues that lose."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Examples:
   kilauea advise -f cluster.yaml --trace history.jsonl --seeds 10 --for-queue research
 """
 NOTICEABLE = 0.05
-"""The part by which the waiting time of a queue must grow to make it a loser, if there is only one trace."""
+"""The fraction by which the waiting time of a queue must increase to report it, if there is only one trace."""
 
 
 @click.command(short_help="Find changes that shorten waiting, by trying them.", epilog=EXAMPLES)
@@ -87,7 +87,7 @@ def advise(
 
 
 def _aim(lines: Sequence[Line], queue: str | None) -> Line | None:
-    """The figure that is to become less."""
+    """The figure to reduce."""
     return next((line for line in lines if line.queue == (queue or "") and line.figure.name == "wait mean"), None)
 
 
@@ -97,7 +97,7 @@ def _gain(lines: Sequence[Line], queue: str | None) -> float:
 
 
 def _losers(lines: Sequence[Line]) -> list[str]:
-    """Queues that wait longer, with how much."""
+    """Queues that wait longer, with the increase."""
     from kilauea.cli.simulation.comparison import relative
 
     out = []

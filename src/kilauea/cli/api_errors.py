@@ -11,7 +11,7 @@ NO_QUEUE = re.compile(r'queue\.scheduling\.volcano\.sh "([^"]+)" not found')
 
 
 def refusal_text(error: ApiError) -> str:
-    """The server's message, and what to do if there is no answer or the user is not accepted."""
+    """The server's message, and the fix if there is no response or the user is not accepted."""
     if error.code == NO_ANSWER:
         return f"{error.message}; start the cluster (`kilauea up`), or name another file with --kubeconfig"
     if error.code == UNAUTHORIZED:
@@ -23,7 +23,7 @@ def refusal_text(error: ApiError) -> str:
 
 
 def refused_job(error: ApiError) -> str:
-    """The message for a job that is not accepted; if its queue or namespace does not exist, also how to create it."""
+    """The message for a rejected job; if its queue or namespace does not exist, also how to create it."""
     if found := NO_QUEUE.search(error.message):
         return (
             f"{error.message.rstrip('; ')}; `kilauea queues` lists the queues, "
@@ -38,7 +38,7 @@ def refused_job(error: ApiError) -> str:
 
 
 def unread_cluster(error: ApiError) -> str:
-    """The message for a cluster that cannot be read: it does not answer, or it refuses the request."""
+    """The message for a cluster that cannot be read: it does not answer, or it rejects the request."""
     asked = "; ".join(getattr(error, "__notes__", ()))
     verb = "does not answer" if error.code == NO_ANSWER else "refuses the request"
     return f"the cluster {verb}{f' ({asked})' if asked else ''}: {refusal_text(error)}"

@@ -41,7 +41,7 @@ IGNORED: Mapping[str, str] = {
     "-L,--licenses": "there are no licenses",
     "--distribution": "the scheduler places copies",
 }
-"""Options of `sbatch` with a value and without effect, with the reason."""
+"""Options of `sbatch` with a value that have no effect, with the reasons."""
 IGNORED_FLAGS: Mapping[str, str] = {
     "--exclusive": "a node is shared: ask for all its cpus",
     "--requeue": "a job that is evicted restarts",
@@ -61,7 +61,7 @@ def _ignored(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command(
     short_help="Submit a script with #SBATCH lines.",
     epilog=EXAMPLES,
-    context_settings={"allow_interspersed_args": False},  # so that options of the script are its own
+    context_settings={"allow_interspersed_args": False},  # so that options of the script are passed to it
 )
 @click.option("-J", "--job-name", default="", metavar="NAME", help="Name of the job. [default: that of the script]")
 @click.option("-p", "--partition", "--queue", default="", metavar="NAME", help="Queue. [default: the cluster's]")
@@ -153,7 +153,7 @@ def batch(context: click.Context, /, words: tuple[str, ...], **given: Any) -> No
 
 
 def script_of(words: tuple[str, ...], wrapped: str) -> Script:
-    """The script that the command line names.
+    """The script on the command line.
 
     Raises:
         CommandError: it cannot be read.
@@ -180,7 +180,7 @@ def _note(text: str) -> None:
 
 
 def _combined(context: click.Context, script: Script) -> dict[str, Any]:
-    """Options of the command line, over those of the script's lines."""
+    """Options of the command line, which override those in the script."""
     found = dict(context.params)
     by_line: dict[str, Any] = {}
     for directive in script.directives:
@@ -196,7 +196,7 @@ def _combined(context: click.Context, script: Script) -> dict[str, Any]:
 
 
 def _line_options(place: str, words: list[str]) -> dict[str, Any]:
-    """The options of one line; an unknown one is named, and it has no effect.
+    """The options of one line; an unknown one is reported, and has no effect.
 
     Raises:
         CommandError: a value is invalid.
@@ -221,7 +221,7 @@ def _line_options(place: str, words: list[str]) -> dict[str, Any]:
 
 
 def _without(words: list[str], option: str) -> list[str]:
-    """The words of a line without an option that is not known, and without its value."""
+    """The words of a line without an unknown option and its value."""
     at = next((i for i, word in enumerate(words) if word.partition("=")[0] == option or word[:2] == option), None)
     if at is None:
         return []
@@ -273,10 +273,10 @@ def batch_job(
 
     Args:
         script: the script.
-        arguments: of the script.
+        arguments: arguments of the script.
         given: options by name.
-        namespace: of the job.
-        here: True if pods are processes of this machine.
+        namespace: namespace of the job.
+        here: True if pods are processes on this machine.
 
     Raises:
         CommandError: an option is invalid.
@@ -289,7 +289,7 @@ def batch_job(
     request = request_of(script, arguments, given, namespace, _note)
     copies = len(request.elements) or request.tasks or request.nodes or 1
     files = redirection(given["output"], given["error"], given["open_mode"], copies)
-    # The script finds its element before it opens files, whose names may have it.
+    # The script determines its element before it opens files, whose names may contain it.
     job = job_for(replace(request, command=tuple(after(files, request.command))) if here else request)
     name = given["job_name"] or script.name
     job["metadata"]["annotations"][JOB_NAME] = name

@@ -13,17 +13,17 @@ STYLES = {
     "Smallest change that lets another pod start:": {"fg": "green", "bold": True},
     "warning:": {"fg": "yellow"},
 }
-"""Starts of lines that are highlighted, and how."""
+"""Highlighted beginnings of lines, with their styles."""
 
 
 def honour_no_color(context: click.Context) -> None:
-    """Print without colors, also at a terminal, if `NO_COLOR` is set to anything."""
+    """Print without colors, even on a terminal, if `NO_COLOR` is set."""
     if os.environ.get("NO_COLOR"):
         context.color = False
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print lines, with the known starts of lines highlighted; colors are removed where no terminal shows them."""
+    """Print lines with known beginnings highlighted; without colors unless on a terminal."""
     click.echo("\n".join(map(_highlighted, text.split("\n"))), nl=False, err=err)
 
 

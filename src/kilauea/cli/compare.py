@@ -59,10 +59,10 @@ def compare(reports: tuple[str, ...], output: str) -> None:
 
 
 def _configurations(text: str) -> list[tuple[str, Any, Json]]:
-    """The configurations that an argument names: the argument, what they ran on, and each of them.
+    """The configurations of an argument: the argument, their traces, and each of them.
 
     Raises:
-        Usage: there is no such report or configuration.
+        Usage: a report or configuration does not exist.
     """
     path, _, name = text.partition(":") if not Path(text).exists() else (text, "", "")
     report = _report(path)

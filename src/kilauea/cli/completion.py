@@ -38,5 +38,5 @@ def script(shell: str, program: str) -> str:
     assert kind is not None
     variable = f"_{program.replace('-', '_').upper()}_COMPLETE"
     made = kind(click.Command(program), {}, program, variable)
-    # Not kind.source, which starts a bash to learn its version and warns where there is none.
+    # Not kind.source, which starts a bash to get its version, and warns without bash.
     return ShellComplete.source(made)

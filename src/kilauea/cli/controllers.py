@@ -36,7 +36,7 @@ Examples:
   kilauea controllers --kubernetes-controllers='*'   # beside an API server that has no controller manager
 """
 SHARES = ("volcano:volcano:0.0:0.6:false:2:100", "agent-scheduler:agent:0.7:1.0:true:2:100")
-"""Default shares of schedulers."""
+"""Default division of nodes among schedulers."""
 
 
 @click.command(short_help="Run controllers for a cluster.", epilog=EXAMPLES, context_settings=CONTEXT)

@@ -148,7 +148,7 @@ def address_of(text: str, option: str) -> tuple[str, int]:
 
 
 def start_log(given: Mapping[str, Any]) -> None:
-    """Log as the options say, and warn about flags that have no effect."""
+    """Start logging by the options, and warn about flags that have no effect."""
     from kilauea.runtime import logs
 
     logs.start_log(given["log_format"], given["log_level"] or "", given["verbosity"])
@@ -156,10 +156,10 @@ def start_log(given: Mapping[str, Any]) -> None:
 
 
 def pages_of(given: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
-    """Return the addresses at which health and metrics are served.
+    """Return the addresses for health and metrics.
 
     Raises:
-        Usage: one of them is not an address.
+        Usage: an address is invalid.
     """
     pages = []
     if given.get("enable_metrics"):
@@ -170,7 +170,7 @@ def pages_of(given: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
 
 
 def daemon_options(given: Mapping[str, Any]) -> DaemonOptions:
-    """Return the options that all daemons share; a command without leader election holds no lease.
+    """Return the options that all daemons share; a command without leader election has no lease.
 
     Raises:
         Usage: an option is invalid.
@@ -199,7 +199,7 @@ def run_daemon(start: Callable[[asyncio.Event], Awaitable[None]]) -> None:
         start: function that runs the daemon until the event is set.
 
     Raises:
-        Usage: the cluster, the configuration or a plugin cannot be used.
+        Usage: the cluster, the configuration or a plugin is invalid.
         Failure: the daemon could not start, or lost its lease.
     """
     import asyncio
@@ -223,7 +223,7 @@ def run_daemon(start: Callable[[asyncio.Event], Awaitable[None]]) -> None:
 
 
 def _ended(kind: type[Failure], error: Exception) -> Failure | click.exceptions.Exit:
-    """Return the end of a command after an error; a JSON log has the error as its last message."""
+    """Return the exception that ends a command after an error; a JSON log has the error as its last message."""
     context = click.get_current_context()
     message = f"{context.command_path}: {error}"
     if context.params.get("log_format") == JSON:

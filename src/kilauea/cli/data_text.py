@@ -9,19 +9,19 @@ LINE_END = "\n"
 
 
 def json_text(value: Any, indent: int = 2) -> str:
-    r"""JSON on several lines, with `\u001b` and the like for characters that do not print; without a line end."""
+    r"""JSON on several lines, with `\u001b` and the like for nonprinting characters; without a final line end."""
     import json
 
     return escaped_json(json.dumps(value, indent=indent, ensure_ascii=False))
 
 
 def escaped_json(text: str) -> str:
-    """JSON with escapes for characters that do not print; they can only be in strings."""
+    """JSON with escapes for nonprinting characters, which only occur in strings."""
     return re.sub(r"[^ -~\n]", _in_json, text) if _has_unprintable(text) else text
 
 
 def yaml_text(value: Any, *, sort_keys: bool) -> str:
-    """YAML with escapes for characters that do not print; the texts that have some are in double quotes."""
+    """YAML with escapes for nonprinting characters; texts that contain them are in double quotes."""
     import yaml
 
     base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

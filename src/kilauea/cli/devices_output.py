@@ -23,7 +23,7 @@ class Given(NamedTuple):
 
 
 def _given(plan: Plan) -> Iterator[Given]:
-    """Claims that get devices; those of one claim once, though several pods may start with it."""
+    """Claims that get devices, without repeats, even if several pods with a claim start."""
     known = set()
     for bind in plan.binds:
         for each in bind.claims:
@@ -33,7 +33,7 @@ def _given(plan: Plan) -> Iterator[Given]:
 
 
 def devices_data(plan: Plan) -> dict[str, Any]:
-    """By claim its pod, node and devices; nothing if no claim gets any."""
+    """By claim: its pod, node and devices; empty if no claim gets any."""
     claims = {
         given.claim: {"pod": given.pod, "node": given.node, "devices": [_device(each) for each in given.devices]}
         for given in _given(plan)
@@ -59,7 +59,7 @@ def devices_table(plan: Plan, *, wide: bool) -> list[str]:
 
 
 def _text(result: AllocatedDevice) -> str:
-    """A device as `request=driver/pool/device`, and how much of it."""
+    """A device as `request=driver/pool/device`, with its consumed capacity."""
     amounts = ",".join(f"{name.rpartition('/')[2]} {text}" for name, text in (result.consumed_capacity or {}).items())
     used = "admin" if result.admin_access else amounts
     return f"{result.request}={result.driver}/{result.pool}/{result.device}" + (f" ({used})" if used else "")

@@ -27,7 +27,7 @@ Examples:
   kilauea doctor --kubeconfig ~/.kube/config -o json
 """
 WIDTH = 100
-"""Columns of the advice."""
+"""Width of the advice in characters."""
 
 
 @click.command(short_help="Check a cluster and say what to do.", epilog=EXAMPLES)
@@ -98,7 +98,7 @@ def _as_data(server: str, checks: Sequence[Check]) -> dict[str, Any]:
 
 
 def _lines(checks: Sequence[Check]) -> list[str]:
-    """One line for each check, and what to do."""
+    """One line for each check, and the fixes."""
     lines = table(("CHECK", "STATUS", "SUMMARY"), [(check.name, check.status, check.summary) for check in checks])
     findings = list(dict.fromkeys(finding for check in checks for finding in check.findings))
     if findings:
@@ -116,7 +116,7 @@ def _advice(finding: Finding) -> list[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    """The text as indented lines; commands are not broken."""
+    """The text as indented lines; commands are not wrapped."""
     return textwrap.wrap(
         printable(text),
         WIDTH,

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from kilauea.simulator.expected_start import ExpectedStart
 
 SHOWN = 3
-"""Jobs that are named."""
+"""Maximum number of jobs to name."""
 DECLARE = "declare it with spec.runningEstimate, activeDeadlineSeconds or the annotation kilauea.dev/run-time"
 
 
 def expected_text(found: ExpectedStart, now: int, owners: Owners) -> str:
-    """The start of a group and what that follows from, as a sentence without its end."""
+    """The start of a group and its basis, as a sentence without a full stop."""
     unknown = _unknown(found, owners)
     if found.verdict == "unknown":
         return f"unknown: {unknown}; {DECLARE}"
@@ -73,6 +73,6 @@ def _span(span: int) -> str:
 
 
 def _moment(at: int, now: int) -> str:
-    """A moment as local time, with its day if that is not today."""
+    """A time in the local time zone, with its day if that is not today."""
     form = "%H:%M:%S" if abs(at - now) < DAY * SECOND // 2 else "%Y-%m-%d %H:%M"
     return time.strftime(form, time.localtime(at // SECOND))

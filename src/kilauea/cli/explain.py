@@ -111,13 +111,13 @@ def explain(
         start = None
         if is_foreseeable(explanation):
             start = expected(result, inputs.cluster.workloads, group, times)
-            if start.verdict != "starts" and not live:  # files hardly ever say how long pods run
+            if start.verdict != "starts" and not live:  # files rarely contain run times
                 start = None
         echo(render_explanation(explanation, output, (load, result.cycle_seconds, seconds), owners, start, result.now))
 
 
 def _past(folder: Path | None, kubeconfig: Path | None, *, live: bool) -> RunTimes | None:
-    """Run times of earlier jobs, by the history in a folder or that of the cluster; None if there is none.
+    """Run times of earlier jobs, from the history in a folder or of the cluster; None without one.
 
     Raises:
         Failure: the folder cannot be read.

@@ -54,7 +54,7 @@ def render_explanation(
         output: `table`, `wide`, `json` or `yaml`.
         seconds: durations of loading, of the cycle and of the explanation.
         owners: the workloads that own pod groups; messages use their names.
-        start: when it will probably start; None to leave that out.
+        start: its expected start; None to leave that out.
         now: the time, in microseconds since 1970.
     """
     if output == "json":
@@ -147,9 +147,10 @@ def _text(explanation: Explanation, owners: Owners) -> list[str]:
 
 
 def _taken_since(b: Blocker, levels: Sequence[Level]) -> bool:
-    """True if the queue has other room after the cycle than when the group was considered.
+    """True if the queue has different free resources after the cycle than when the group was considered.
 
-    A queue's amounts are shown as they are after the cycle, and groups behind may have taken what a gang left.
+    The shown amounts of a queue are those after the cycle, and later groups may have taken resources that a gang did
+    not use.
     """
     limits = [
         (limit, level.allocated)

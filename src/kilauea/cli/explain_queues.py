@@ -34,7 +34,7 @@ WHERE = {"preempt": PREEMPTION, "gangpreempt": PREEMPTION, "reclaim": RECLAIM, "
 
 
 def level_data(level: Level) -> dict[str, Any]:
-    """A level as plain data; amounts are Kubernetes quantities, None where there is no such limit."""
+    """A level as plain data; amounts are Kubernetes quantities, None for no limit."""
     return {
         "queue": level.queue,
         "depth": level.depth,
@@ -169,7 +169,7 @@ def _borrowers(explanation: Explanation) -> list[str]:
 
 
 def _ahead(ahead: tuple[Ahead, ...], owners: Owners) -> list[str]:
-    """The groups that the scheduler considers first."""
+    """The groups that the scheduler considers earlier."""
     if not ahead:
         return []
     rows = [[short(a.group, owners), a.queue, *map(str, _pods(a).values()), a.why] for a in ahead[:AHEAD_SHOWN]]
@@ -198,7 +198,7 @@ def _holders(holders: tuple[Holder, ...], owners: Owners) -> list[str]:
 
 
 def _attempt(attempt: Attempt) -> list[str]:
-    """The pods that one action considered, and why it evicted none of them."""
+    """The pods that one action considered, and the reasons why none was evicted."""
     where = WHERE[attempt.action]
     if attempt.refusal:
         return [f"The action {attempt.action} evicts no pod for {attempt.pod}: {attempt.refusal}."]

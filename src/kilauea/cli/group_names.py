@@ -1,4 +1,4 @@
-"""Names of pod groups in messages: a group that a workload owns is called by the workload's name."""
+"""Names of pod groups in messages: a group with a workload as owner is named after it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kilauea.engine.model.kubernetes_groups import key_from
 
 
 class Owner(NamedTuple):
-    """The workload that a pod group was made for."""
+    """The workload that owns a pod group."""
 
     kind: str
     key: str
@@ -36,7 +36,7 @@ def owners_of(objects: Iterable[Object]) -> Owners:
 
 
 def short(group: str, owners: Owners) -> str:
-    """The name of a group's owner, or else the group's own name."""
+    """The name of a group's owner, or else of the group itself."""
     return owners[group].key if group in owners else group
 
 

@@ -162,7 +162,7 @@ def import_(path: Path, data: Path) -> None:
 
 
 def times(since: int | None, until: int | None) -> dict[str, str]:
-    """Parameters of a question about a span of time."""
+    """Query parameters of a time span."""
     from kilauea.api.times import format_time
 
     given = {"since": since, "until": until}

@@ -109,10 +109,10 @@ def read_inputs(
     folders: Sequence[str],
     at: str | None,
 ) -> Inputs:
-    """Read the inputs that the options of a command name.
+    """Read the inputs given by the options of a command.
 
     Raises:
-        Usage: an input cannot be used.
+        Usage: an input is invalid.
         Failure: the cluster cannot be read.
     """
     from kilauea.api.times import parse_time
@@ -129,11 +129,11 @@ def read_inputs(
         raise Usage(f"--now: {error}") from error
     live = _live(kubeconfig) if kubeconfig or not paths or _meant_for_a_cluster(paths) else None
     in_cluster = live.configuration if live and scheduler_conf is None else ""
-    submission = 0  # after all else in the files
+    submission = 0  # after everything else in the files
     if live:
         now = submission = now or time.time_ns() // 1000
     try:
-        # The built-in configuration does not name one of the plugins that are installed.
+        # The built-in configuration does not name installed plugins.
         extensions = load_extensions(folders, installed=scheduler_conf is not None or bool(in_cluster))
         if in_cluster:
             conf = conf_in(conf_file(NAME, in_cluster.encode()), extensions)
@@ -151,7 +151,7 @@ def read_inputs(
     if live and scheduler_conf is not None:
         _read_device_config(live, conf, kubeconfig)
     try:
-        # What is read stays until the command ends, so looking for garbage in it would only take time.
+        # The objects stay until the command ends, so garbage collection would only take time.
         gc.disable()
         cluster = read_cluster(paths, _progress(sys.stderr.isatty()), live, submission)
         gc.freeze()
@@ -165,7 +165,7 @@ def read_inputs(
 
 
 def _read_device_config(live: Snapshot, conf: SchedulerConf, kubeconfig: Path | None) -> None:
-    """Add the ConfigMap of shared devices that the user's configuration names, if it was not read with the cluster."""
+    """Add the ConfigMap of shared devices from the user's configuration, if it was not read with the cluster."""
     from kilauea.client.finding import find_access
     from kilauea.runtime.inputs.device_configs import config_now, named_by
 
@@ -178,7 +178,7 @@ def _read_device_config(live: Snapshot, conf: SchedulerConf, kubeconfig: Path | 
 
 
 def _read_loads(cluster: Cluster, conf: SchedulerConf, kubeconfig: Path | None) -> None:
-    """Give a live cluster the loads that its scheduler would have; a warning says if there are none."""
+    """Read the loads of a live cluster as its scheduler would; adds a warning if there are none."""
     if not conf.metrics.type:
         return
     from kilauea.client.finding import find_access
@@ -196,7 +196,7 @@ def _read_loads(cluster: Cluster, conf: SchedulerConf, kubeconfig: Path | None) 
 
 
 def _meant_for_a_cluster(paths: Sequence[str]) -> bool:
-    """True if files extend the cluster of KUBECONFIG: they contain no nodes to run their pods.
+    """True if files extend the cluster of KUBECONFIG: they contain no nodes.
 
     Raises:
         Usage: a file cannot be read.
@@ -216,7 +216,7 @@ def _meant_for_a_cluster(paths: Sequence[str]) -> bool:
 
 
 def _live(kubeconfig: Path | None) -> Snapshot:
-    """The API of the selected cluster.
+    """A snapshot of the selected cluster.
 
     Raises:
         Usage: no cluster is selected.
@@ -261,7 +261,7 @@ def warn(inputs: Inputs, plan: Plan, folders: Sequence[str], about: Collection[s
 
 
 class Failure(click.ClickException):
-    """The command failed: exit code 1."""
+    """A failed command: exit code 1."""
 
     def format_message(self) -> str:
         """The message in characters that are safe for a terminal."""
@@ -269,13 +269,13 @@ class Failure(click.ClickException):
 
 
 class Usage(Failure):
-    """Wrong usage or configuration: exit code 2."""
+    """Invalid usage or configuration: exit code 2."""
 
     exit_code = 2
 
 
 def _progress(shown: bool) -> Callable[[str], None]:
-    """Progress on standard error: the name of each source as it is read."""
+    """Return a function that shows progress on standard error: the name of each source as it is read."""
 
     def note(source: str) -> None:
         if shown:

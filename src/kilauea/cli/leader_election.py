@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def leader_election(name: str, words: str) -> Callable[[Command], Command]:
-    """The options of leader election, with the usual name of the lease; `lease_of` reads them."""
+    """The options of leader election, with the default name of the lease; `lease_of` reads them."""
     prefix = "--leader-elect"
     times = (("retry-period", "2s"), ("renew-deadline", "10s"), ("lease-duration", "15s"))
 
@@ -33,10 +33,10 @@ def leader_election(name: str, words: str) -> Callable[[Command], Command]:
 
 
 def lease_of(given: Mapping[str, Any]) -> tuple[Key | None, Terms]:
-    """The lease to hold, None if none is to be held, and its times.
+    """The lease to hold, or None, and its durations.
 
     Raises:
-        Usage: the times contradict each other.
+        Usage: the durations contradict each other.
     """
     from kilauea.api.ports import Key
     from kilauea.api.times import SECOND

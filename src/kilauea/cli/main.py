@@ -41,14 +41,14 @@ SUBCOMMANDS: Mapping[str, str] = {
 
 
 class Subcommands(click.Group):
-    """A group that knows the names of its commands, and loads a command only when it is called."""
+    """A group that lists its commands by name, and loads a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names."""
         return list(SUBCOMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name; None if there is none."""
+        """The command with a name; None if it does not exist."""
         if cmd_name not in SUBCOMMANDS:
             return None
         command: click.Command = getattr(import_module(f"kilauea.cli.{cmd_name}"), cmd_name)
@@ -60,8 +60,8 @@ class Subcommands(click.Group):
         """The command that is called.
 
         Raises:
-            click.NoSuchCommand: there is none of this name; it says which names are near. Click alone would look for
-                them among the commands that are loaded, and none is.
+            click.NoSuchCommand: it does not exist; the message contains similar names. Click itself would only search
+                loaded commands, of which there are none.
         """
         try:
             return super().resolve_command(ctx, args)

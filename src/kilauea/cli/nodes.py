@@ -23,7 +23,7 @@ Examples:
 
 
 class Quantity(click.ParamType[Any]):
-    """An amount of a resource as Kubernetes writes it, above 0.
+    """An amount of a resource in Kubernetes' syntax, above 0.
 
     Args:
         resource: its name, e.g. `memory`.
@@ -35,7 +35,7 @@ class Quantity(click.ParamType[Any]):
         self._resource = resource
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text itself, once it has been read."""
+        """Return the text, after validating it."""
         from kilauea.api.quantity import QuantityError, amount
 
         try:

@@ -1,6 +1,6 @@
 """Flags of Volcano's components: those without effect here, each with the reason, and their spelling.
 
-Volcano's manifests work as they are: a flag is honoured, or a warning says that it has no effect and why.
+Volcano's manifests work unchanged: a flag has an effect, or a warning with the reason why it has none.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ log = logging.getLogger(__name__)
 
 
 def without_effect(flags: Mapping[str, str]) -> Callable[[Command], Command]:
-    """Accept flags that have no effect, with the reason of each; `warn_without_effect` tells of given ones."""
+    """Accept flags that have no effect, with their reasons; `warn_without_effect` reports given ones."""
 
     def take(command: Command) -> Command:
         for name, why in flags.items():

@@ -111,7 +111,7 @@ def plan(
 
 
 def _incomplete(parts: int) -> str:
-    """The error for files that can be used only in part."""
+    """The error for files that are partly unusable."""
     from kilauea.cli.plan_output import plural
 
     return f"{plural(parts, 'part')} of the files cannot be used; the plan leaves them out: see the warnings above"

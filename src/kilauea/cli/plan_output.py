@@ -49,7 +49,7 @@ def render(result: Result, output: str, load_seconds: float) -> str:
 
 
 def as_data(result: Result, load_seconds: float) -> dict[str, Any]:
-    """The plan as plain data; amounts are Kubernetes quantities, what is unlimited is absent."""
+    """The plan as plain data; amounts are Kubernetes quantities, unlimited ones are omitted."""
     plan, state = result.plan, result.state
     return {
         **_decisions(plan),
@@ -81,7 +81,7 @@ def _decisions(plan: Plan) -> dict[str, Any]:
 
 
 def _volumes(plan: Plan) -> list[dict[str, str]]:
-    """The volumes of claims of pods that start, each claim once, in the order of the pods."""
+    """The volumes of claims of pods that start, without repeats, in the order of the pods."""
     out = {
         volume.claim: {
             "claim": volume.claim,
@@ -97,13 +97,13 @@ def _volumes(plan: Plan) -> list[dict[str, str]]:
 
 
 def _cards(plan: Plan) -> dict[str, Any]:
-    """The parts of cards that pods get, if any pod gets some."""
+    """The parts of cards assigned to pods; empty without any."""
     given = {bind.pod: parts for bind in plan.binds if (parts := cards_in(bind.annotations))}
     return {"cards": {pod: [part._asdict() for part in parts] for pod, parts in given.items()}} if given else {}
 
 
 def _cycles(result: Result) -> dict[str, Any]:
-    """The decisions of each of several cycles."""
+    """The decisions of each cycle."""
     if len(result.steps) < 2:
         return {}
     return {"cycles": [_decisions(step.plan) for step in result.steps], "atRestAfter": result.at_rest_after}
@@ -120,7 +120,7 @@ def _groups(plan: Plan, state: ClusterState) -> dict[str, Any]:
 
 
 def _submitted(result: Result, key: str) -> dict[str, Any]:
-    """The outcome of a pod group that is submitted."""
+    """The outcome of a submitted pod group."""
     plan, state = result.plan, result.state
     job = state.jobs[key]
     waiting = [p for p in plan.pending if p.group == key]
@@ -212,7 +212,7 @@ def _tables(result: Result, wide: bool) -> list[str]:
 
 
 def _history(result: Result) -> list[str]:
-    """A row for each of several cycles that decided something, and when the cluster came to rest."""
+    """A row for each cycle with decisions, and the time when the cluster came to rest."""
     if len(result.steps) < 2:
         return []
     rows = []
@@ -245,7 +245,7 @@ def _totals(plan: Plan, state: ClusterState) -> str:
 
 
 def _submissions(result: Result, owners: Owners) -> list[str]:
-    """The outcome of each group that is submitted to a live cluster."""
+    """The outcome of each group submitted to a live cluster."""
     rows = []
     for key in result.submitted:
         of = _submitted(result, key)
@@ -296,7 +296,7 @@ def _claims(plan: Plan, wide: bool) -> list[str]:
 
 
 def _shared_cards(plan: Plan) -> list[str]:
-    """The parts of cards that pods get."""
+    """The parts of cards assigned to pods."""
     rows = []
     for bind in plan.binds:
         parts = cards_in(bind.annotations)
@@ -310,7 +310,7 @@ def _shared_cards(plan: Plan) -> list[str]:
 
 
 def _amounts(part: GivenCard) -> str:
-    """Memory and cores of a part of a card; of cards without amounts nothing."""
+    """Memory and cores of a part of a card; empty for cards without amounts."""
     amounts = [f"{part.memory} MiB"] * bool(part.memory) + [f"{part.cores}% of cores"] * bool(part.cores)
     return f" ({', '.join(amounts)})" if amounts else ""
 

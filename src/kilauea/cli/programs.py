@@ -12,7 +12,7 @@ PROGRAMS: Mapping[str, str] = {
     "vc-controller-manager": "controllers",
     "vc-webhook-manager": "webhooks",
 }
-"""Programs of Volcano, with the subcommand of `kilauea` that each is."""
+"""Programs of Volcano, with the corresponding subcommands of `kilauea`."""
 
 
 def program(name: str) -> click.Command:

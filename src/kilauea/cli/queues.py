@@ -1,4 +1,4 @@
-"""`kilauea queues`: the queue tree, with what each queue deserves, holds and has borrowed before the next cycle."""
+"""`kilauea queues`: the queue tree, with deserved, held and borrowed amounts before the next cycle."""
 
 from __future__ import annotations
 

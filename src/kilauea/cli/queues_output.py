@@ -30,14 +30,14 @@ def render_queues(queues: Mapping[str, QueueOutcome], output: str) -> str:
 
 
 def as_data(queues: Mapping[str, QueueOutcome]) -> dict[str, Any]:
-    """Queues as plain data; amounts are Kubernetes quantities, what is unlimited is absent."""
+    """Queues as plain data; amounts are Kubernetes quantities, unlimited ones are omitted."""
     return {
         "queues": {name: {**queue_data(queue), "borrowed": limited(borrowed(queue))} for name, queue in queues.items()}
     }
 
 
 def _with_root(queues: Mapping[str, QueueOutcome]) -> Mapping[str, QueueOutcome]:
-    """The queues; without a plugin that keeps a tree, root has the sums of all other queues."""
+    """The queues; without a plugin that has a tree, root gets the sums of all other queues."""
     root = queues.get(ROOT_QUEUE)
     if root is None or root.allocated or root.request:
         return queues
@@ -78,7 +78,7 @@ def borrowed(queue: QueueOutcome) -> dict[str, float]:
 def in_tree(queues: Mapping[str, QueueOutcome]) -> Iterator[tuple[int, str]]:
     """Depth and name of every queue: the root first, children by name below their parents.
 
-    Queues with a missing parent, or below themselves, follow after the tree, at depth 0.
+    Queues with a missing parent, or in a cycle, follow after the tree, at depth 0.
     """
     children: dict[str, list[str]] = {}
     for name in sorted(queues):

@@ -20,13 +20,13 @@ NOMINATED = "nothing has to change: it starts when the resources nominated to it
 
 
 def heading(explanation: Explanation) -> str:
-    """The words before the change: what it does for the group."""
+    """The words before the change: its effect for the group."""
     gain = "lets another pod start" if explanation.verdict == "starts in part" else "admits it"
     return f"Smallest change that {gain}"
 
 
 def remedy(explanation: Explanation, objects: Sequence[Object]) -> str:
-    """The change as a sentence; empty if the reason already says it, or if nothing waits."""
+    """The change as a sentence; empty if the reason already contains it, or if nothing waits."""
     if explanation.change is not None:
         return sentence(explanation.change, owners_of(objects))
     if explanation.nominated:
@@ -35,7 +35,7 @@ def remedy(explanation: Explanation, objects: Sequence[Object]) -> str:
 
 
 def advice(explanation: Explanation, objects: Sequence[Object]) -> str:
-    """The text for the event of a group that waits; empty if there is no advice."""
+    """The text for the event of a waiting group; empty if there is no advice."""
     change = explanation.change
     if change is None:
         return remedy(explanation, objects)
@@ -44,12 +44,12 @@ def advice(explanation: Explanation, objects: Sequence[Object]) -> str:
 
 
 def _names_others(change: Change, group: str) -> bool:
-    """Return True if a change names a job of another namespace: who reads events of this one may not know of it."""
+    """Return True if a change names a job of another namespace, which readers of the event may not be able to see."""
     return change.what == "job" and change.object.partition("/")[0] != group.partition("/")[0]
 
 
 def sentence(c: Change, owners: Owners) -> str:
-    """A change as a sentence, with what has to be changed too."""
+    """A change as a sentence, with changes required in addition."""
     return _one(c, owners) if c.also is None else f"{_one(c, owners)}, and {sentence(c.also, owners)}"
 
 
@@ -85,14 +85,14 @@ def _one(c: Change, owners: Owners) -> str:
 
 
 def _beside(c: Change) -> str:
-    """Return the words for the minResources to lower beside a minMember."""
+    """Describe the minResources to lower together with a minMember."""
     if not c.min_resources:
         return ""
     return f", and its minResources to {' and '.join(f'{name}: {amount}' for name, amount in c.min_resources)}"
 
 
 def _gone(group: str, owners: Owners) -> str:
-    """Advice that removes a group."""
+    """The advice to remove a group."""
     if group not in owners:
         return f"delete pod group {group} and its pods"
     return f"{'delete or suspend' if owners[group].kind == 'Job' else 'delete or scale down'} {long(group, owners)}"

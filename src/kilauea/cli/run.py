@@ -28,7 +28,7 @@ INTERRUPTED = 130
 @click.command(
     short_help="Run a command as a batch job.",
     epilog=EXAMPLES,
-    context_settings={"allow_interspersed_args": False},  # so that options of the command are its own
+    context_settings={"allow_interspersed_args": False},  # so that options of the command are passed to it
 )
 @click.option(
     "-J",
@@ -151,7 +151,7 @@ def run(
 
 
 class Printing(NamedTuple):
-    """The way in which output is printed: with labels, and without progress."""
+    """Output options: with labels, and without progress."""
 
     labelled: bool
     quiet: bool
@@ -177,7 +177,7 @@ async def _stream(
 
 
 async def _submit(cluster: Cluster, job: dict[str, Any], chdir: str, export: str, wait: bool) -> int:
-    """Create a job; return its exit code if the command waits for it, else 0."""
+    """Create a job; return its exit code if the command waits for it, otherwise 0."""
     from kilauea.api.kinds import VC_JOBS
     from kilauea.api.ports import key_of
     from kilauea.cli.jobs.arrays import ARRAY
@@ -198,7 +198,7 @@ async def _submit(cluster: Cluster, job: dict[str, Any], chdir: str, export: str
 
 
 async def followed(api: Api, key: Key, *, largest: bool = False) -> int:
-    """Print the progress of a job until it has ended; return its exit code, or the largest of all copies."""
+    """Print the progress of a job until it has ended; return its exit code, or the highest of all copies."""
     from contextlib import aclosing
 
     from kilauea.api.kinds import VC_JOBS
@@ -232,7 +232,7 @@ def _progress(job: Obj) -> str:
 
 
 async def _exit_code(api: Api, key: Key) -> int:
-    """The largest exit code of the pods of a job; 0 if none is known."""
+    """The highest exit code of the pods of a job; 0 if none is known."""
     from kilauea.api.kinds import PODS
     from kilauea.cli.jobs.copies import JOB_LABEL, exit_code
     from kilauea.cli.vcctl.cluster import objects

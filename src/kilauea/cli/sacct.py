@@ -88,7 +88,7 @@ def sacct(
 
 
 def _lines(chosen: list[Column], rows: list[list[str]], parsable: bool, noheader: bool) -> list[str]:
-    """A table with a line of dashes below its heading, or cells between bars."""
+    """A table with a line of dashes below its heading, or cells separated by bars."""
     from kilauea.api.printing import printable
 
     titles = [column.title for column in chosen]

@@ -122,7 +122,7 @@ def checked(options: Sequence[str]) -> list[str]:
 
 
 def program() -> list[str]:
-    """The words that start this program."""
+    """The words of the command that starts this program."""
     beside = Path(sys.executable).with_name("kilauea")
     return [str(beside)] if beside.exists() else [sys.executable, "-m", "kilauea"]
 
@@ -136,8 +136,8 @@ def unit_file() -> Path:
 def unit_text(words: Sequence[str]) -> str:
     """The unit for a command.
 
-    Relative paths among its words are those of the current folder. Only the main process is stopped: pods that are
-    processes of this machine go on, and are found again at the start.
+    Relative paths in its words are relative to the current folder. Only the main process is stopped: pods that are
+    processes on this machine continue, and are found again at the start.
     """
     environment = "".join(
         f"Environment={_quoted(f'{name}={os.environ[name]}')}\n"
@@ -167,12 +167,12 @@ def unit_text(words: Sequence[str]) -> str:
 
 
 def _word(word: str) -> str:
-    """A word of a command as systemd reads it: `$` stands for itself, too."""
+    """Quote a word of a command for systemd, with `$` escaped, too."""
     return _quoted(word.replace("$", "$$"))
 
 
 def _quoted(word: str) -> str:
-    """A word as systemd reads it: `%` stands for itself."""
+    """Quote a word for systemd, with `%` escaped."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"' if not word or set(word) & set(" \t\"'\\;") else escaped
 
@@ -181,7 +181,7 @@ def _quoted(word: str) -> str:
 
 
 def answers() -> bool:
-    """True if the user's systemd answers."""
+    """True if the user's systemd responds."""
     if shutil.which("systemctl") is None:
         return False
     asked = ["systemctl", "--user", "show-environment"]

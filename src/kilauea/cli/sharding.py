@@ -1,4 +1,4 @@
-"""Options that select the part of a cluster on which a scheduler works."""
+"""Options that select the part of a cluster that a scheduler uses."""
 
 from __future__ import annotations
 

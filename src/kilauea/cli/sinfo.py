@@ -83,7 +83,7 @@ def _available(queue: Obj) -> str:
 
 
 def _requested(pods: list[Obj]) -> dict[str, int]:
-    """CPUs that pods on each node request, in thousandths; pods that have ended hold none."""
+    """CPUs that pods on each node request, in thousandths; without pods that have ended."""
     from kilauea.cli.jobs.records import pod_cpus
     from kilauea.cli.vcctl.tables import part
 

@@ -41,7 +41,7 @@ class TimeLimit(click.ParamType[Any]):
 def clock_seconds(text: str) -> int | None:
     """Seconds of a time in one of Slurm's formats; None for any other text.
 
-    Without days they are `M`, `M:S` and `H:M:S`, with days `D-H`, `D-H:M` and `D-H:M:S`.
+    Without days, these are `M`, `M:S` and `H:M:S`, with days `D-H`, `D-H:M` and `D-H:M:S`.
     """
     found = _CLOCK.fullmatch(text)
     if found is None:

@@ -24,7 +24,7 @@ KINDS = {
     "replicaset": ("replicaset", "replicasets", "rs"),
     "cronjob": ("cronjob", "cronjobs", "cj", "cronvcjob", "cronvj"),
 }
-"""The kinds that can be explained, each with its names."""
+"""The kinds that can be explained, with their names."""
 
 OWNERS = {"job": "Job", "deployment": "ReplicaSet", "replicaset": "ReplicaSet", "statefulset": "StatefulSet"}
 """The kind that owns the pods of a workload."""
@@ -38,11 +38,11 @@ ENDED = {
     "Terminated": "was terminated: none of its pods waits",
     "Failed": "has failed: none of its pods are waiting",
 }
-"""Predicates for the phases in which jobs have no waiting pods."""
+"""Words for the phases in which jobs have no waiting pods."""
 
 
 class Answered(Exception):
-    """The answer for an object of which nothing waits: a single sentence."""
+    """The answer for an object without waiting pods: a single sentence."""
 
 
 class Subject(NamedTuple):
@@ -75,7 +75,7 @@ def groups_of(what: Subject, namespace: str, cluster: Cluster, state: ClusterSta
     """The pod groups of a job, pod, pod group or other workload.
 
     Raises:
-        Failure: the object does not exist, or lacks its pod group; the message gives the reason.
+        Failure: the object does not exist, or has no pod group; the message gives the reason.
         Answered: it correctly has no pod group; the message gives the reason.
     """
     key = f"{namespace}/{what.name}"
@@ -164,7 +164,7 @@ def _of_pod(key: str, cluster: Cluster, state: ClusterState) -> str:
 
 
 def _ungrouped(what: Subject, key: str, pod: str, state: ClusterState) -> Exception:
-    """The error of an object whose pod has no pod group, or the answer if its queue is the reason."""
+    """The error for an object whose pod has no pod group, or the answer if its queue is the reason."""
     from kilauea.engine.explain.ungrouped import why_ungrouped
 
     task = state.tasks.get(pod)

@@ -175,7 +175,7 @@ def _machine(
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if only this machine reaches an address."""
+    """Return True if an address is reachable only from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

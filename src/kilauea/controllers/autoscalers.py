@@ -1,8 +1,8 @@
 """Horizontal pod autoscalers: replicas of a workload by the usage of its simulated pods.
 
 The number is that of Kubernetes: the usage of the ready pods relative to the target, rounded up, and no change within a
-tenth of the target. The memory of the controller is the status: policies and windows count from the last change.
-Metrics other than those of resources have no source here, and the conditions say so.
+tenth of the target. The only state of the controller is the status: policies and windows count from the last change.
+Metrics other than those of resources are not available, which is reported in the conditions.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from kilauea.controllers.objects import (
 from kilauea.controllers.pods import READ_PER_STEP, is_finished, is_ready
 
 PERIOD = 15.0
-"""Seconds between two looks."""
+"""Seconds between two reconciliations."""
 TOLERANCE = 0.1
 DOWN_WINDOW = 300
-"""Seconds after a change for which replicas are not reduced, unless the autoscaler says otherwise."""
+"""Seconds after a change during which replicas are not reduced, unless the autoscaler sets another time."""
 _UP = ({"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15})
 _DOWN = ({"type": "Percent", "value": 100, "periodSeconds": 15},)
 SCALED = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS)
@@ -50,11 +50,11 @@ Condition = tuple[str, str, str, str]
 
 
 METERED = ("cpu", "memory")
-"""Resources of which the usage is known."""
+"""Resources whose usage is known."""
 
 
 class Wish(NamedTuple):
-    """The replicas that a metric asks for, with the metric as the status has it; or a reason and a message."""
+    """The replicas that a metric requests, with the metric for the status; or a reason and a message."""
 
     replicas: int | None
     metric: dict[str, Any] | None = None
@@ -77,7 +77,7 @@ class AutoscalerController:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Steps:
-        """Scale the workload of an autoscaler, and write what was found."""
+        """Scale the workload of an autoscaler, and write its status."""
         scaler = view.get(AUTOSCALERS, key)
         if scaler is None or is_going(scaler):
             return NOTHING
@@ -103,7 +103,7 @@ def _scale(scaler: Obj, resource: Resource, target: Obj, pods: PodUsage, now: in
             scaler, {**counts, "desiredReplicas": 0}, [able, ("ScalingActive", "False", "ScalingDisabled", off)], now
         )
     least, most = spec.get("minReplicas", 1), spec["maxReplicas"]
-    if not least <= current <= most:  # metrics do not matter, nor that they cannot be read
+    if not least <= current <= most:  # metrics do not matter then, even if they cannot be read
         side = "above Spec.MaxReplicas" if current > most else "below Spec.MinReplicas"
         wanted = most if current > most else least
         state = {**counts, "desiredReplicas": wanted}
@@ -112,7 +112,7 @@ def _scale(scaler: Obj, resource: Resource, target: Obj, pods: PodUsage, now: in
     wishes = [_wish(metric, pods, current, namespace) for metric in spec.get("metrics") or ()]
     known = [wish.replicas for wish in wishes if wish.replicas is not None]
     failed = next((wish for wish in wishes if wish.replicas is None), None)
-    if failed is not None and (not known or max(known) < current):  # what is not known must not reduce replicas
+    if failed is not None and (not known or max(known) < current):  # unknown metrics must not reduce replicas
         return _failed(scaler, {**counts, "desiredReplicas": current}, failed, now)
     if not known:
         return _write(scaler, {**counts, "desiredReplicas": current}, [able], now)
@@ -126,7 +126,7 @@ def _scale(scaler: Obj, resource: Resource, target: Obj, pods: PodUsage, now: in
 
 
 def _failed(scaler: Obj, state: Obj, failed: Wish, now: int) -> list[Operation]:
-    """Say that a metric cannot be read, with an event when that begins."""
+    """Report that a metric cannot be read, with an event when this begins."""
     message = "the HPA controller was able to get the target's current scale"
     active = (
         "ScalingActive",
@@ -143,7 +143,7 @@ def _failed(scaler: Obj, state: Obj, failed: Wish, now: int) -> list[Operation]:
 def _rescale(
     scaler: Obj, resource: Resource, target: Obj, state: Obj, reason: str, conditions: Sequence[Condition], now: int
 ) -> list[Operation]:
-    """Scale a workload to the replicas that the status wants, and tell why."""
+    """Scale a workload to the replicas in the status, and report the reason."""
     wanted = state["desiredReplicas"]
     message = f"the HPA controller was able to update the target scale to {wanted}"
     able = ("AbleToScale", "True", "SucceededRescale", message)
@@ -153,7 +153,7 @@ def _rescale(
 
 
 def _others(scaler: Obj) -> list[Condition]:
-    """The conditions that a scaler has, but for AbleToScale."""
+    """The conditions of an autoscaler other than AbleToScale."""
     found = status_of(scaler).get("conditions") or ()
     return [
         (each["type"], each["status"], each.get("reason", ""), each.get("message", ""))
@@ -167,11 +167,11 @@ def _key(obj: Obj) -> Key:
 
 
 class PodUsage(NamedTuple):
-    """The usage of the pods of a workload, read once however many metrics ask.
+    """The usage of the pods of a workload, read once for all metrics.
 
     Attributes:
-        pods: pods that run and do not go.
-        ready: those of them that are ready; the sums are of these.
+        pods: running pods that are not being deleted.
+        ready: number of these that are ready; the sums include only these.
         used: amounts by resource.
         requested: amounts by resource; 0 if a container has no request.
     """
@@ -208,7 +208,7 @@ def _usage_of(view: View, target: Obj) -> Generator[Sequence[Operation], None, P
 
 
 def _without_source(metric: Mapping[str, Any], namespace: str) -> str:
-    """The reason why a metric cannot be read that nothing here serves, as a cluster without adapters has it."""
+    """The reason why no source here serves a metric, as in a cluster without adapters; empty if one does."""
     custom = "unable to fetch metrics from custom metrics API: no custom metrics API (custom.metrics.k8s.io) registered"
     match metric["type"]:
         case "Pods":
@@ -227,7 +227,7 @@ def _without_source(metric: Mapping[str, Any], namespace: str) -> str:
 
 
 def _wish(metric: Mapping[str, Any], pods: PodUsage, current: int, namespace: str) -> Wish:
-    """The replicas that a metric asks for."""
+    """The replicas that a metric requests."""
     source = metric.get("resource")
     if metric["type"] != "Resource" or source is None or source["name"] not in METERED:
         return Wish(None, None, f"FailedGet{metric['type']}Metric", _without_source(metric, namespace))
@@ -249,7 +249,7 @@ def _wish(metric: Mapping[str, Any], pods: PodUsage, current: int, namespace: st
 
 
 def _replicas(ratio: float, ready: int, all_pods: int, current: int) -> int:
-    """Replicas for a ratio of usage to target; pods that are not ready use nothing when more are wanted."""
+    """Replicas for a ratio of usage to target; pods that are not ready count as idle when scaling up."""
     if abs(ratio - 1) <= TOLERANCE:
         return current
     if ratio > 1 and all_pods > ready:
@@ -271,7 +271,7 @@ def _requested(pod: Obj, name: str) -> int:
 
 
 def _bounded(scaler: Obj, wanted: int, current: int, now: int) -> tuple[int, Condition]:
-    """The replicas within the policies and bounds, and the condition that says if they were limited."""
+    """The replicas within the policies and bounds, and the condition that reports if they were limited."""
     spec, behavior = spec_of(scaler), spec_of(scaler).get("behavior") or {}
     last = status_of(scaler).get("lastScaleTime")
     since = (now - parse_time(last)) / SECOND if last else float("inf")
@@ -295,7 +295,7 @@ def _bounded(scaler: Obj, wanted: int, current: int, now: int) -> tuple[int, Con
 def _step(
     rules: Mapping[str, Any], usual: Sequence[Mapping[str, Any]], current: int, since: float, window: int, sign: int
 ) -> int:
-    """The replicas that policies allow, a time after the last change; upward with sign 1, downward with -1."""
+    """The replicas that policies allow at a time after the last change; upward with sign 1, downward with -1."""
     if rules.get("selectPolicy") == "Disabled":
         return current
     waits = rules.get("stabilizationWindowSeconds")
@@ -314,7 +314,7 @@ def _step(
 
 
 def _write(scaler: Obj, state: Mapping[str, Any], conditions: Sequence[Condition], now: int) -> list[Operation]:
-    """The status, with conditions that keep the time of their last transition."""
+    """Write the status, with conditions that keep the time of their last transition."""
     written = []
     for kind, value, reason, message in conditions:
         before = condition_of(scaler, kind)

@@ -8,7 +8,7 @@ from kilauea.api.ports import Interest, Key, Obj, Outcome, Patch, View
 from kilauea.controllers.objects import name_of
 
 EVERY = Key("", "")
-"""Any role may be selected by any other, and there are few: all are looked at together."""
+"""Any role may select any other, and there are few, so all are reconciled together."""
 
 
 def _every(_: Obj) -> list[Key]:
@@ -16,13 +16,13 @@ def _every(_: Obj) -> list[Key]:
 
 
 class ClusterRoleAggregation:
-    """Keeps the rules of aggregated cluster roles as they should be."""
+    """Updates the rules of aggregated cluster roles."""
 
     name = "clusterrole-aggregation-controller"
     interests = (Interest(CLUSTER_ROLES, _every),)
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Write the rules of roles that differ from those that they select; roles that select these follow."""
+        """Write the rules of roles that differ from the selected ones; roles that select these are updated next."""
         roles = view.list(CLUSTER_ROLES)
         wanted = [(role, aggregated_rules(role, roles)) for role in roles]
         return Outcome(

@@ -1,7 +1,7 @@
-"""Pods get annotations with the ColocationConfiguration that applies to them, for agents on nodes.
+"""Annotates pods with the ColocationConfiguration that applies to them, for agents on nodes.
 
-Of several configurations of a namespace that select a pod the newest counts. A pod that is selected no more is told an
-empty one, so that its node undoes what it has done.
+If several configurations of a namespace select a pod, the newest applies. A pod that is no longer selected gets an
+empty one, so that the agent on its node reverts its changes.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def _namespace_of(obj: Obj) -> Iterable[Key]:
 
 
 def _is_annotated(pod: Obj) -> str:
-    """An index: the namespace of a pod that has been told something."""
+    """An index: the namespace of a pod that has been annotated."""
     annotations = annotations_of(pod)
     told = NAME in annotations or annotations.get(CONFIG, "{}") != "{}"
     return str(pod["metadata"]["namespace"]) if told else ""
 
 
 class ColocationController:
-    """Keeps the annotations of the pods of a namespace."""
+    """Updates the annotations of the pods of a namespace."""
 
     name = "colocation-config-controller"
     interests = (
@@ -41,7 +41,7 @@ class ColocationController:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Tell all pods of a namespace; where there are no configurations, only those that had one."""
+        """Annotate all pods of a namespace; without configurations, only those that had one."""
         given = [each for each in view.list(COLOCATIONS, key.namespace) if not is_going(each)]
         newest = sorted(given, key=lambda each: (each["metadata"]["creationTimestamp"], name_of(each)), reverse=True)
         pods = view.list(PODS, key.namespace) if given else view.indexed(PODS, "colocated", key.namespace)

@@ -9,9 +9,9 @@ from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Pa
 from kilauea.controllers.objects import is_going
 
 PLACE = Key("volcano-system", "volcano-scheduler-configmap")
-"""The ConfigMap with the configuration, ..."""
+"""The ConfigMap with the configuration."""
 FILE = "volcano-scheduler.conf"
-"""... and under which name."""
+"""The key of the configuration in it."""
 NAME = f"ConfigMap {PLACE}"
 """Its name in messages."""
 LOOK_SECONDS = 2.0
@@ -19,16 +19,16 @@ LOOK_SECONDS = 2.0
 
 
 def _concerned(obj: Obj) -> tuple[Key, ...]:
-    """The config map, and its namespace, concern it."""
+    """Yield the key for the config map and for its namespace."""
     return (PLACE,) if key_of(obj) in (PLACE, Key("", PLACE.namespace)) else ()
 
 
 class ConfigurationController:
-    """Keeps the config map.
+    """Maintains the config map.
 
     Args:
-        text: what it is to say; None while that cannot be told.
-        kept: True if it says so always; otherwise only at first, and people may change it.
+        text: its intended content; None while it is unknown.
+        kept: True to restore the content always; otherwise it is only created, and users may change it.
     """
 
     name = "scheduler-configuration-controller"
@@ -39,7 +39,7 @@ class ConfigurationController:
         self._kept = kept
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Make or mend the config map and its namespace."""
+        """Create or correct the config map and its namespace."""
         operations: list[Operation] = []
         again, text = LOOK_SECONDS if self._kept else None, self._text()
         namespace = view.get(NAMESPACES, Key("", key.namespace))

@@ -1,8 +1,8 @@
 """The controller that evicts pods from devices with a taint of effect `NoExecute`.
 
-Drivers put taints on devices in slices, administrators with DeviceTaintRules. A pod that has such a device stays only
-if its claim tolerates the taint. If the toleration says `tolerationSeconds`, it stays for so long after the taint was
-added. A rule tells in its status how many pods must go; one with the effect `None` how many would.
+Drivers put taints on devices in slices, administrators with DeviceTaintRules. A pod with such a device stays only if
+its claim tolerates the taint. If the toleration has `tolerationSeconds`, it stays for this time after the taint was
+added. The status of a rule shows the number of pods to evict; with the effect `None`, the number that it would evict.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from kilauea.controllers.resource_claims import claims_of
 EXECUTE, NO_EFFECT = "NoExecute", "None"
 CONDITION = "EvictionInProgress"
 LOOK_AGAIN = 1.0
-"""Seconds after which a rule looks whether its pods are gone."""
+"""Seconds after which a rule checks again if its pods are gone."""
 POOL, RULE = "pool/", "rule/"
-"""Beginnings of names of keys, which have no namespace; those of pods have one."""
+"""Prefixes of the names of keys without a namespace; the keys of pods have one."""
 _TAINTED, _POOL, _ANY = "tainted devices", "pool of devices", "any tainted device"
 _DISRUPTED = "DeletionByDeviceTaintManager", "Device Taint manager: deleting due to NoExecute taint"
 _OTHER_EFFECT = "Eviction only happens for the NoExecute effect."
@@ -55,7 +55,7 @@ def _driving(taints: Iterable[Obj] | None) -> list[Obj]:
 
 
 def _tainted_pool(slice_: Obj) -> str:
-    """An index: the pool of a slice that has devices with taints that drive away."""
+    """An index: the pool of a slice that has devices with evicting taints."""
     return _pool_of(slice_) if any(_driving(device.get("taints")) for device in _devices(slice_)) else ""
 
 
@@ -70,13 +70,13 @@ def _keys_of_slice(slice_: Obj) -> Iterable[Key]:
 
 
 def _keys_of_claim(claim: Obj) -> Iterable[Key]:
-    """A claim concerns the pods that use it."""
+    """Yield the keys of the pods that use a claim."""
     namespace = claim["metadata"]["namespace"]
     return [Key(namespace, name) for name, _ in _users(claim)]
 
 
 def _users(claim: Obj) -> Iterator[tuple[str, str]]:
-    """Name and uid of the pods that use a claim."""
+    """Name and UID of the pods that use a claim."""
     for each in status_of(claim).get("reservedFor") or ():
         if each.get("resource") == PODS.plural and not each.get("apiGroup"):
             yield each["name"], each["uid"]
@@ -87,7 +87,7 @@ def _keys_of_pod(pod: Obj) -> Iterable[Key]:
 
 
 def _is_untainted(key: Key, view: View) -> bool:
-    """Return True while there is no rule, and no slice with such devices; these have keys that lead to their pods."""
+    """Return True while no rules and no slices with such devices exist; the keys of these lead to their pods."""
     return not view.indexed(RESOURCE_SLICES, _ANY, _ANY) and not view.list(TAINT_RULES)
 
 
@@ -103,7 +103,7 @@ class DeviceTaintEvictionController:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Look at a pod, at the pods of a pool with tainted devices, or at a rule and its pods."""
+        """Reconcile a pod, the pods of a pool with tainted devices, or a rule and its pods."""
         if key.namespace:
             pod = view.get(PODS, key)
             return NOTHING if pod is None else _Taints(view, now).evict([pod])
@@ -141,7 +141,7 @@ def _pods_with(view: View, wanted: Callable[[Device], bool]) -> list[Obj]:
 
 
 def _selects(rule: Obj, device: Device) -> bool:
-    """Return True if a rule is about a device; one without a selector is about none."""
+    """Return True if a rule selects a device; a rule without a selector selects none."""
     selector = spec_of(rule).get("deviceSelector")
     if selector is None:
         return False
@@ -156,7 +156,7 @@ class _Taints:
     Attributes:
         view: the objects.
         now: microseconds since 1970.
-        extra: a rule that counts as if its effect were `NoExecute`; None for no such rule.
+        extra: a rule to treat as if its effect were `NoExecute`; None for no rule.
     """
 
     view: View
@@ -179,7 +179,7 @@ class _Taints:
         return found
 
     def stay_left(self, pod: Obj) -> float | None:
-        """Seconds that a pod may keep its devices; None if it may keep them forever."""
+        """Seconds for which a pod may keep its devices; None for no limit."""
         if is_going(pod) or is_finished(pod) or not spec_of(pod).get("nodeName"):
             return None
         left: float | None = None
@@ -196,7 +196,7 @@ class _Taints:
         return left
 
     def evict(self, pods: Iterable[Obj]) -> Outcome:
-        """Delete the pods whose time is over, and say when to look again at the others."""
+        """Delete the pods whose time is over, and return the time of the next check of the others."""
         operations: list[Operation] = []
         waits = []
         for pod in pods:
@@ -217,7 +217,7 @@ def _newest(slices: Sequence[Obj]) -> list[Obj]:
 
 
 def _patience(tolerations: Sequence[Obj], taint: Obj) -> float | None:
-    """Seconds for which a taint is tolerated, by the most patient toleration; None forever, 0 for not at all."""
+    """Seconds for which a taint is tolerated, by the longest toleration; None for no limit, 0 if not at all."""
     matching = matching_tolerations(tolerations, taint)
     if any(each.get("tolerationSeconds") is None for each in matching):
         return None
@@ -228,7 +228,7 @@ def _patience(tolerations: Sequence[Obj], taint: Obj) -> float | None:
 
 
 def _judge(rule: Obj, view: View, now: int) -> Outcome:
-    """Evict the pods of a rule, and say in its status how far that is."""
+    """Evict the pods of a rule, and report the progress in its status."""
     effect = spec_of(rule)["taint"]["effect"]
     if effect == EXECUTE:
         pods = _pods_with(view, lambda device: _selects(rule, device))
@@ -269,7 +269,7 @@ def _spaces(pods: Iterable[Obj]) -> str:
 
 
 def _forecast(rule: Obj, view: View, now: int) -> str:
-    """The consequences that a rule without effect would have."""
+    """The effect that a rule with the effect `None` would have."""
     pools: dict[str, list[Obj]] = {}
     for slice_ in view.list(RESOURCE_SLICES):
         pools.setdefault(_pool_of(slice_), []).append(slice_)
@@ -290,7 +290,7 @@ def _forecast(rule: Obj, view: View, now: int) -> str:
 
 
 def _is_said(rule: Obj, reason: str) -> bool:
-    """Return True if the condition of a rule has a reason, for the rule as it is."""
+    """Return True if a rule has this condition with this reason, for its current generation."""
     said = condition_of(rule, CONDITION)
     return (
         said is not None
@@ -300,7 +300,7 @@ def _is_said(rule: Obj, reason: str) -> bool:
 
 
 def _said(rule: Obj, reason: str, message: str, now: int) -> list[Operation]:
-    """Writes the condition of a rule, unless it is there."""
+    """Write the condition of a rule, if it differs."""
     before = condition_of(rule, CONDITION)
     status = "True" if reason == "PodsPendingEviction" else "False"
     since = before["lastTransitionTime"] if before is not None and before["status"] == status else None

@@ -1,7 +1,8 @@
-"""Disruption budgets: how many pods of a set may currently be evicted.
+"""Disruption budgets: the number of pods of a set that may currently be evicted.
 
-Evictions count themselves against a budget when they are granted; here the budget is brought in line with the pods. One
-look is at all budgets of a namespace, whose name is the key, as a pod does not say which budgets select it.
+The API server counts evictions against a budget when it allows them; the controller updates the budget from the pods.
+It reconciles all budgets of a namespace together, by the namespace's name, as a pod does not contain the budgets that
+select it.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from kilauea.controllers.objects import (
 from kilauea.controllers.pods import READ_PER_STEP, is_ready
 
 FORGET_SECONDS = 120
-"""Seconds for which a budget counts a pod as evicted that is not being deleted."""
+"""Seconds for which a budget counts a pod as evicted although it is not being deleted."""
 DEBOUNCE_SECONDS = 0.2
 MATCHES_PER_STEP = 10_000
-"""Pods that are compared with budgets in a step."""
+"""Number of pods to compare with budgets in a step."""
 SCALED = {each.kind: each for each in (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS)}
 
 
@@ -40,7 +41,7 @@ def _namespace(obj: Obj) -> Iterable[Key]:
 
 
 class DisruptionController:
-    """Keeps the status of disruption budgets."""
+    """Updates the status of disruption budgets."""
 
     name = "disruption-controller"
     interests = (
@@ -50,13 +51,13 @@ class DisruptionController:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome | Steps:
-        """Bring all budgets of a namespace in line with its pods."""
+        """Update all budgets of a namespace from its pods."""
         budgets = view.list(BUDGETS, key.namespace)
         return _in_steps(key.namespace, budgets, view, now) if budgets else NOTHING
 
 
 class _Pod(NamedTuple):
-    """The facts of a pod that budgets read."""
+    """The fields of a pod that budgets need."""
 
     name: str
     labels: Mapping[str, str]
@@ -89,7 +90,7 @@ def _in_steps(namespace: str, budgets: Sequence[Obj], view: View, now: int) -> S
 
 
 def _disrupted(budget: Obj, pods: Sequence[_Pod], now: int) -> tuple[dict[str, str], float | None]:
-    """Pods that count as evicted although they are still there, and in how many seconds the first is forgotten."""
+    """Pods that count as evicted although they still exist, and the seconds until the first of them expires."""
     counted = status_of(budget).get("disruptedPods")
     if not counted:
         return {}, None
@@ -128,7 +129,7 @@ def _update_status(
 
 
 def _expectation(view: View, budget: Obj, pods: Sequence[_Pod]) -> tuple[int, int]:
-    """Return the expected number of pods, and how many of them must be healthy."""
+    """Return the expected number of pods, and the number of them that must be healthy."""
     spec = spec_of(budget)
     most_missing, least = spec.get("maxUnavailable"), spec.get("minAvailable")
     if most_missing is not None:
@@ -141,7 +142,7 @@ def _expectation(view: View, budget: Obj, pods: Sequence[_Pod]) -> tuple[int, in
 
 
 def _scale(view: View, budget: Obj, pods: Sequence[_Pod]) -> int:
-    """Return the sum of the sizes that the owners of some pods want; pods of owners without a size count themselves."""
+    """Return the sum of the desired sizes of the pods' owners; pods of owners without a size count one each."""
     wanted: dict[str, int] = {}
     scaled_owners: dict[tuple[str, ...], Obj | None] = {}
     for pod in pods:

@@ -1,7 +1,7 @@
 """Endpoints and endpoint slices of services: the addresses of the pods that a service selects.
 
-A change of a pod makes the services of its namespace be looked at once, after a moment in which more changes may come.
-Only changes that services can see count, so that pods that merely run on cost nothing.
+After a change of a pod, the services of its namespace are reconciled once, after a short delay that collects further
+changes. Only changes that affect services count, so running pods cost nothing.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ HEADLESS = "service.kubernetes.io/headless"
 ITS_SERVICE = "service of an endpoint slice"
 """Name of the index of slices by their service."""
 PER_SLICE = 100
-"""Endpoints in one slice."""
+"""Maximum number of endpoints in one slice."""
 MOST = 1000
-"""Addresses in the older Endpoints, which have no more."""
+"""Maximum number of addresses in the older Endpoints."""
 DELAY = 0.5
 """Seconds for which changes of pods are collected."""
 
 LOOKS_PER_STEP = 500
-"""Pods and ports that are looked at for services in a step; a step is one service at least."""
+"""Number of pods and ports to process in a step; a step processes at least one service."""
 
 _METADATA = ("name", "namespace", "uid", "labels", "deletionTimestamp")
 _SPEC = ("nodeName", "hostname", "subdomain")
@@ -59,14 +59,14 @@ def _its_service(obj: Obj) -> Iterable[Key]:
 
 
 def _seen_of(pod: Obj | None) -> tuple[Any, ...] | None:
-    """The facts of a pod that services see; None for a pod without an address."""
+    """The fields of a pod that services need; None for a pod without an address."""
     if pod is None or not status_of(pod).get("podIP") or is_finished(pod):
         return None
     return labels_of(pod), status_of(pod).get("podIP"), is_ready(pod), is_going(pod)
 
 
 def service_of(slice_: Obj) -> str:
-    """An index: namespace and name of the service that a slice is for."""
+    """An index: namespace and name of the service of a slice."""
     name = labels_of(slice_).get(SERVICE_LABEL)
     return f"{slice_['metadata']['namespace']}/{name}" if name else ""
 
@@ -76,7 +76,7 @@ def _matters(old: Obj | None, new: Obj | None) -> bool:
 
 
 class EndpointsController:
-    """Keeps Endpoints and EndpointSlices of services with a selector."""
+    """Maintains the Endpoints and EndpointSlices of services with a selector."""
 
     name = "endpoints-controller"
     interests = (
@@ -119,7 +119,7 @@ def _in_steps(view: View, namespace: str, services: Sequence[Obj]) -> Steps:
 
 
 def _part_of(pod: Obj) -> Obj:
-    """The part of a pod that services read: whole pods would be much memory."""
+    """The part of a pod that services read: whole pods would take much memory."""
     metadata, spec, status = pod["metadata"], spec_of(pod), status_of(pod)
     conditions = [each for each in status.get("conditions") or () if each["type"] == "Ready"]
     containers = [{"ports": each["ports"]} for each in spec.get("containers") or () if each.get("ports")]
@@ -131,7 +131,7 @@ def _part_of(pod: Obj) -> Obj:
 
 
 def _selects(service: Obj) -> bool:
-    """Return True if the endpoints of a service follow its selector."""
+    """Return True if a service has a selector for its endpoints."""
     spec = spec_of(service)
     return bool(spec.get("selector")) and spec.get("type") != "ExternalName" and not is_going(service)
 
@@ -142,14 +142,14 @@ def _candidates(pods: Mapping[tuple[str, str], Sequence[Obj]], service: Obj) -> 
 
 
 def _of_service(view: View, service: Obj, pods: Iterable[Obj]) -> list[Single]:
-    """Write the addresses of those pods that a service selects."""
+    """Write the addresses of the pods that a service selects."""
     wanted = spec_of(service)["selector"].items()
     groups = ServicePorts(service).groups(pod for pod in pods if wanted <= labels_of(pod).items())
     return [*_write_endpoints(view, service, groups), *_write_slices(view, service, groups)]
 
 
 def _without_service(view: View, key: Key) -> list[Single]:
-    """Endpoints go with their service; slices have it as owner."""
+    """Delete Endpoints without a service; slices are owned by it."""
     found = view.get(ENDPOINTS, key)
     if found is None or labels_of(found).get(MANAGER_LABEL) != MANAGER:
         return []
@@ -166,7 +166,7 @@ def _named_ports(pod: Obj) -> Mapping[tuple[Any, str], Any]:
 
 
 class ServicePorts:
-    """The ports of a service, of which there can be thousands: they are gone through once for pods that are equal.
+    """The ports of a service, of which there can be thousands; resolved once for equal pods.
 
     Attributes:
         ports: name, target and protocol of each.
@@ -180,7 +180,7 @@ class ServicePorts:
         self._targets = {(target, protocol) for _, target, protocol in self.ports if isinstance(target, str)}
 
     def groups(self, pods: Iterable[Obj]) -> Mapping[Ports, Sequence[Obj]]:
-        """Pods by the ports of the service at them; a port whose name a pod does not have is left out there."""
+        """Pods by the resolved ports of the service; a named port that a pod does not have is left out."""
         alike: dict[frozenset[Any], list[Obj]] = {}
         for pod in pods:
             named = _named_ports(pod)
@@ -199,7 +199,7 @@ class ServicePorts:
 
 
 def _ready(service: Obj, pod: Obj) -> bool:
-    """Return True if traffic may go to a pod."""
+    """Return True if a pod should receive traffic."""
     return bool(spec_of(service).get("publishNotReadyAddresses")) or (is_ready(pod) and not is_going(pod))
 
 
@@ -237,7 +237,7 @@ def _headless(service: Obj) -> dict[str, str]:
 
 
 def _subset(service: Obj, ports: Ports, pods: Sequence[Obj]) -> dict[str, Any]:
-    """The pods with the same ports, ready ones apart from others; empty if none counts."""
+    """The pods with the same ports, ready and other ones separately; empty if none counts."""
     lists: dict[str, list[dict[str, Any]]] = {}
     for pod in pods:
         if is_going(pod) and not spec_of(service).get("publishNotReadyAddresses"):

@@ -1,6 +1,6 @@
-"""Finished Volcano jobs are deleted after their time to live.
+"""Deletes finished Volcano jobs after their time to live.
 
-The job of a flow stays until its flow has noted how it ended: it would be run again else.
+The job of a flow stays until the flow has recorded its end: otherwise it would run again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kilauea.api.times import SECOND, parse_time
 from kilauea.controllers.objects import NOTHING, controller_of, is_going, name_of, own_key, spec_of, status_of, uid_of
 
 OVER = frozenset({"Completed", "Failed", "Terminated"})
-"""Phases that a job does not leave again; an aborted one may be resumed."""
+"""Final phases of a job; an aborted job may be resumed."""
 NOTING_SECONDS = 1.0
 """Seconds until the next check that a flow has recorded the end of a job."""
 
@@ -23,7 +23,7 @@ class FinishedJobController:
     interests = (Interest(VC_JOBS, own_key), Interest(JOB_FLOWS, no_keys))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Delete a job, or come back when that is due."""
+        """Delete a job, or wait until it expires."""
         job = view.get(VC_JOBS, key)
         due = None if job is None else expiry(job)
         if job is None or due is None:

@@ -1,11 +1,11 @@
-"""The garbage collector: dependents of deleted objects are deleted after them, before them, or orphaned.
+"""The garbage collector: deletes or orphans the dependents of deleted objects, before or after these.
 
-An object depends on the owners in its metadata. It is deleted when none of them exists any more (with the same uid).
-An owner with the finalizer `foregroundDeletion` waits until no dependent is left that blocks it; one with `orphan`
-waits until its dependents have forgotten it.
+An object depends on the owners in its metadata. It is deleted when none of them exists any more (with the same UID). An
+owner with the finalizer `foregroundDeletion` waits until no blocking dependents are left; one with `orphan` waits until
+its dependents no longer refer to it.
 
-Keys are uids, since owners may be of any kind, and may never have existed. A look at one uid is at the object that has
-it, if there is one, and at all objects that name it as an owner.
+Keys are UIDs, since owners may be of any kind, and may never have existed. A reconciliation handles the object with the
+UID, if it exists, and all objects that name it as an owner.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ from kilauea.controllers.objects import NOTHING, is_going, uid_of, without_final
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 FEW_OWNERS = 16
-"""Owners up to which an object is looked at from each of them, together with what else they own."""
+"""Up to this many owners, an object is reconciled with each of them, together with their other dependents."""
 MOST_ANCESTORS = 2000
-"""Owners, and owners of these and so on, that are looked at for a circle, at some 20 µs each.
+"""Number of ancestors that are searched for a cycle, at about 20 µs each.
 
-Each look at an object in a chain of owners goes up the chain, and others wait that long.
+Each reconciliation of an object in a chain of owners follows the chain, and others wait meanwhile.
 """
 AT_ONCE = 500
-"""Dependents that are dealt with in one go, so that others have their turn: an owner may have a hundred thousand."""
+"""Number of dependents to process in one go, so that others have their turn: an owner may have a hundred thousand."""
 MOST_ABSENT = 4000
 """Owners that do not exist and are taken out of an object at a time: each costs a request, and a client may name
 thousands."""
 FIELDS = ("metadata.finalizers",)
-"""Fields that this reads of objects besides what views always keep."""
+"""Fields of objects that are needed besides those that views always keep."""
 SIGNS = ("metadata.ownerReferences", "metadata.deletionTimestamp")
 """Fields without which an object neither waits for its dependents nor has owners."""
 UID = "uid, if the object has owners or waits for its dependents"
-"""Name of the index of objects by their uids. Most objects are in no chain of owners, so it leaves them out."""
+"""Name of the index of objects by UID. It leaves out most objects, which are in no chain of owners."""
 KEPT_FOR = "uids of the owners, if the object is not being deleted"
-"""Name of the index of dependents that are left: those that are being deleted can be thousands, and are not read."""
+"""Name of the index of dependents that are not being deleted: the others can be thousands, and are not read."""
 
 
 class Found(NamedTuple):
@@ -66,7 +66,7 @@ class Found(NamedTuple):
     obj: Obj
 
 
-# --- when to look
+# --- triggers
 
 
 def _finalizers(obj: Obj) -> Sequence[str]:
@@ -82,16 +82,17 @@ def _own_uid(obj: Obj) -> Iterable[Key]:
 
 
 def _where_owners_are_looked_for(obj: Obj) -> Iterable[Key]:
-    """The uids of the owners of an object, so that what has the same owners is dealt with together.
+    """Yield the UIDs of the owners of an object, so that objects with the same owners are reconciled together.
 
-    An object with many owners is looked at once, by its own uid: the work would grow with the square of their number.
+    An object with many owners is reconciled once, by its own UID: otherwise the work would be quadratic in their
+    number.
     """
     owners = _owners(obj)
     return [Key("", each["uid"]) for each in owners] if len(owners) <= FEW_OWNERS else _own_uid(obj)
 
 
 def _may_have_dependents_that_go(old: Obj | None, new: Obj | None) -> bool:
-    """Return True if an object is gone, or waits for its dependents."""
+    """Return True if an object was deleted, or waits for its dependents."""
     return new is None or (is_going(new) and (FOREGROUND in _finalizers(new) or ORPHAN in _finalizers(new)))
 
 
@@ -104,15 +105,15 @@ def _kept_for(obj: Obj) -> tuple[str, ...]:
 
 
 def _owners_may_be_concerned(old: Obj | None, new: Obj | None) -> bool:
-    """Return True if an object has come or gone, or has other owners."""
+    """Return True if an object was created or deleted, or its owners changed."""
     return old is None or new is None or _owners(old) != _owners(new)
 
 
-# --- what to do
+# --- reconciliation
 
 
 class GarbageCollector:
-    """Deletes what has lost its owners, and lets owners go that wait for their dependents."""
+    """Deletes objects without owners, and releases owners that wait for their dependents."""
 
     name = "garbage-collector-controller"
     interests = (
@@ -129,7 +130,7 @@ class GarbageCollector:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Do what is to be done about the object with a uid and about its dependents.
+        """Reconcile the object with a UID and its dependents.
 
         An owner that does not wait for them is found by the reference of one of them.
         """
@@ -141,7 +142,7 @@ class GarbageCollector:
             some = [(each, view.owned(each, uid, "", 1)) for each in kinds]
             many = [each for each in found if len(_owners(each.obj)) > FEW_OWNERS]
             itself = _collected(view, kinds, "", many) if many else ()
-            # Most owners are there, which one dependent tells: a job may have thousands, and they come one by one.
+            # Most owners exist, and one dependent shows that: a job may have thousands, which arrive one by one.
             if _is_there(view, kinds, uid, next(([Found(each, objs[0])] for each, objs in some if objs), [])):
                 return Outcome(itself) if itself else NOTHING
             dependents, again = _dependents(view, kinds, uid)
@@ -163,7 +164,7 @@ class GarbageCollector:
 
 
 def _dependents(view: View, kinds: Sequence[Resource], uid: str) -> tuple[Sequence[Found], float | None]:
-    """The dependents to deal with now, and when to look again: all of them, or as many as are dealt with at once."""
+    """The dependents to process now, up to a maximum, and the delay until the next reconciliation."""
     owned = [(each, view.owned(each, uid, "", AT_ONCE + 1)) for each in kinds]
     if sum(len(objs) for _, objs in owned) <= AT_ONCE:
         return list(_founds(owned)), None
@@ -177,9 +178,9 @@ def _dependents(view: View, kinds: Sequence[Resource], uid: str) -> tuple[Sequen
 
 
 def _all_dependents(view: View, kinds: Sequence[Resource], uid: str) -> list[Found]:
-    """All dependents, for the case that there is nothing to do about those that would be dealt with first.
+    """Return all dependents, if there is nothing to do for those that would be processed first.
 
-    Anyone can give objects the uid of an owner of another namespace, or with a kind that is not served.
+    Any client can give objects the UID of an owner in another namespace, or of an unknown kind.
     """
     return list(_founds((each, view.owned(each, uid, "")) for each in kinds))
 
@@ -189,9 +190,9 @@ def _founds(owned: Iterable[tuple[Resource, Sequence[Obj]]]) -> Iterator[Found]:
 
 
 def _collected(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequence[Found]) -> Sequence[Operation]:
-    """Delete the dependents of what does not exist, and let those forget it that have other owners.
+    """Delete the dependents of a missing owner; those with other owners lose the reference to it.
 
-    With an empty uid, these are objects whose owners are all looked at.
+    With an empty UID, all owners of the objects are checked.
     """
     by_kind = {(each.group, each.kind): each for each in kinds}
     deleted: list[Sequence[Single]] = []
@@ -202,7 +203,7 @@ def _collected(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequ
             continue
         absent = _absent(view, by_kind, each.obj)
         if len(absent) < len(_owners(each.obj)) or len(absent) > MOST_ABSENT:
-            # The others go when it is their turn, unless the object has been deleted by then.
+            # The others are deleted in their turn, unless the object has been deleted by then.
             gone = sorted(absent, key=lambda reference: reference.uid != uid)[:MOST_ABSENT]
             if gone:
                 chains.append([Confirm(gone), _disowned(each, {reference.uid for reference in gone})])
@@ -211,32 +212,32 @@ def _collected(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequ
             deleted.append([_deleted(each, _policy(each.obj))])
         else:
             chains.append([Confirm(absent), _deleted(each, _policy(each.obj))])
-    # Most dependents have one owner, all of them the same: the server is asked about it once.
+    # Most dependents have one owner, the same for all: the server is queried about it once.
     bulk: list[Operation] = [Confirm(only), Together(deleted)] if deleted else []
     return [*([Together(chains)] if chains else []), *bulk]
 
 
 def _may_depend(dependent: Found, owner: Found) -> bool:
-    """Return True if an object may have this owner: one of another namespace is none, and has no say about it."""
+    """Return True if an object can have this owner: one in another namespace does not count."""
     namespace = owner.obj["metadata"].get("namespace", "")
     return not namespace or namespace == dependent.obj["metadata"].get("namespace", "")
 
 
 def _absent(view: View, by_kind: Mapping[tuple[str, str], Resource], obj: Obj) -> list[Reference]:
-    """The owners of an object that the view does not have; one of a kind that is not served is taken to exist."""
+    """The owners of an object that the view does not have; owners of unknown kinds are assumed to exist."""
     found = [(each, _owner(view, each)) for each in _references(by_kind, obj) if each is not None]
     return [reference for reference, owner in found if owner is None]
 
 
 def _is_there(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequence[Found]) -> bool:
-    """Return True if one of these dependents names the owner with this uid as it is."""
+    """Return True if one of these dependents names the owner with this UID correctly."""
     by_kind = {(each.group, each.kind): each for each in kinds}
     references = (reference for each in dependents for reference in _references(by_kind, each.obj, uid))
     return any(each is not None and _owner(view, each) is not None for each in references)
 
 
 def _references(by_kind: Mapping[tuple[str, str], Resource], obj: Obj, uid: str = "") -> Iterable[Reference | None]:
-    """The owners that an object names, or those with a uid; None for one of a kind that is not served."""
+    """The owners that an object names, or those with a UID; None for one of an unknown kind."""
     for owner in _owners(obj):
         if uid and owner["uid"] != uid:
             continue
@@ -249,13 +250,13 @@ def _references(by_kind: Mapping[tuple[str, str], Resource], obj: Obj, uid: str 
 
 
 def _owner(view: View, reference: Reference) -> Obj | None:
-    """The owner that a reference names, if the view has it."""
+    """The owner of a reference, if the view has it."""
     found = view.get(reference.resource, reference.key)
     return found if found is not None and uid_of(found) == reference.uid else None
 
 
 def _ancestors(view: View, by_kind: Mapping[tuple[str, str], Resource], obj: Obj) -> set[str]:
-    """The uids of the owners of an object, of their owners and so on; in a circle, its own is among them."""
+    """The UIDs of all ancestors of an object; in a cycle, they include its own."""
     found: set[str] = set()
     waiting = [obj]
     while waiting and len(found) < MOST_ANCESTORS:
@@ -279,10 +280,10 @@ def _stays(view: View, by_kind: Mapping[tuple[str, str], Resource], obj: Obj) ->
 def _deleted_first(
     view: View, kinds: Sequence[Resource], owner: Found, dependents: Sequence[Found], every: Iterable[Found]
 ) -> Sequence[Operation]:
-    """Delete dependents of an owner; let it go when none is left, of every one, that blocks it.
+    """Delete dependents of an owner; release it when none of `every` that blocks it is left.
 
-    Dependents that have another owner forget this one instead. Those that are also its owners, at whatever distance,
-    wait for it in turn, so they do not block it.
+    Dependents with another owner lose the reference instead. Those that are also its ancestors wait for it in turn, so
+    they do not block it.
     """
     uid = uid_of(owner.obj)
     ancestors: set[str] | None = None
@@ -307,14 +308,14 @@ def _deleted_first(
 
 
 def _orphaned(owner: Found, dependents: Sequence[Found]) -> Sequence[Operation]:
-    """Let dependents forget their owner, then let it go if these are not as many as are dealt with at once."""
+    """Remove the owner from its dependents, then release it if no more dependents can be left."""
     chains = [[_disowned(each, {uid_of(owner.obj)})] for each in dependents]
     released = without_finalizer(owner.resource, owner.obj, ORPHAN) if len(dependents) < AT_ONCE else []
     return [*([Together(chains)] if chains else []), *released]
 
 
 def _policy(obj: Obj) -> Propagation:
-    """An object's own dependents are deleted in the way that it asked for before."""
+    """The deletion policy for an object's dependents, as requested when it was deleted."""
     if ORPHAN in _finalizers(obj):
         return "Orphan"
     return "Foreground" if FOREGROUND in _finalizers(obj) else "Background"
@@ -325,9 +326,9 @@ def _deleted(dependent: Found, policy: Propagation) -> Delete:
 
 
 def _disowned(dependent: Found, uids: set[str]) -> Patch:
-    """The patch that takes owners out of an object, if it still is the one that was seen."""
+    """The patch that removes owners from an object, if it is unchanged."""
     kept = [each for each in _owners(dependent.obj) if each["uid"] not in uids]
-    # A list is patched as a whole: with an owner added meanwhile, the patch must fail instead of dropping it.
+    # The list is patched as a whole: if an owner was added meanwhile, the patch must fail instead of dropping it.
     version = dependent.obj["metadata"]["resourceVersion"]
     patch = {"metadata": {"ownerReferences": kept or None}}
     return Patch(dependent.resource, key_of(dependent.obj), patch, version=version)

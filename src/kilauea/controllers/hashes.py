@@ -1,9 +1,9 @@
 """Texts that name objects created from a template: suffixes of pods, hashes of templates.
 
-They have the form that Kubernetes gives them (letters and digits that spell no words). A controller does not draw
-suffixes: it walks a sequence that the owner's uid and version begin and takes those that are free. So equal views give
-equal names: one that tries again what has failed half-way does not make pods too many; and as the version moves on, a
-name does not come back when its pod is gone.
+They have the form of Kubernetes (letters and digits that do not form words). Suffixes are not random: a controller
+takes the free ones of a sequence that is seeded with the owner's UID and version. So equal views give equal names: a
+retry after a partial failure does not create too many pods; and as the version changes, a name is not reused when its
+pod is deleted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DRAW = 1 << 60
 
 
 def suffixes(seed: str) -> Iterator[str]:
-    """An endless sequence of suffixes, always the same for a seed."""
+    """Yield an endless sequence of suffixes, always the same for a seed."""
     draw = Random(seed).randrange
     letters, base = ALPHABET, len(ALPHABET)
     while True:
@@ -38,7 +38,7 @@ def template_hash(template: Any, collisions: int = 0) -> str:
 
     Args:
         template: decoded JSON.
-        collisions: how often the text was taken already by another template.
+        collisions: number of times that the text was already taken by another template.
     """
     data = msgspec.json.encode(template, order="deterministic") + (b"%d" % collisions if collisions else b"")
     number = 0x811C9DC5

@@ -16,7 +16,7 @@ ALL = "all"
 NAME = "kinds that are defined"
 VERSION_FIELDS = ("spec.versions[].name", "spec.versions[].served", "spec.versions[].storage")
 FIELDS = ("spec.group", "spec.names", "spec.scope", *VERSION_FIELDS, "status.conditions")
-"""Fields of a definition that tell its kind; its schemas, which can take a megabyte, do not."""
+"""Fields of a definition that determine its kind; its schemas, which can take a megabyte, do not."""
 
 
 class DefinedKinds:
@@ -30,11 +30,11 @@ class DefinedKinds:
         return len(self._kinds)
 
     def put(self, key: Key, obj: Obj) -> None:
-        """A definition has come, or has changed."""
+        """Add or update a definition."""
         self._kinds[key], self._found = defined_kind(obj), None
 
     def drop(self, key: Key) -> None:
-        """A definition is gone."""
+        """Remove a definition."""
         self._kinds.pop(key, None)
         self._found = None
 

@@ -1,8 +1,8 @@
 """Addresses of services of type LoadBalancer, as a cloud assigns them, so that clients do not wait for them forever.
 
-The address follows from the service's own, so each service has another and keeps it. As with all services of simulated
-pods, nothing answers there. Services on loopback, whose pods are processes of this machine, are reached at their own
-address. Services that name a class of load balancers are left to the controllers of that class.
+The address is derived from the service's own, so it is unique and stable. As with all services of simulated pods,
+nothing answers there. Services on loopback, whose pods are processes on this machine, are reached at their own address.
+Services with a load balancer class are left to its controllers.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ HOST_BITS = (1 << 20) - 1
 
 
 class LoadBalancerController:
-    """Keeps the status of services of type LoadBalancer."""
+    """Maintains the status of services of type LoadBalancer."""
 
     name = "service-lb-controller"
     interests = (Interest(SERVICES, own_key),)
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Give a service its address, or take it back from one of another type."""
+        """Assign a service its address, or remove it from a service of another type."""
         service = view.get(SERVICES, key)
         if service is None or is_going(service) or spec_of(service).get("loadBalancerClass"):
             return NOTHING
@@ -42,7 +42,7 @@ class LoadBalancerController:
 
 
 def _ingress(service: Obj) -> list[dict[str, Any]]:
-    """The address of a service outside the cluster: the one that it asks for, or one that follows from its own."""
+    """The external address of a service: the requested one, or one derived from its own."""
     asked = spec_of(service).get("loadBalancerIP")
     if asked:
         return [{"ip": asked, "ipMode": "VIP"}]

@@ -1,6 +1,6 @@
-"""Slices of Endpoints that users write for services without a selector.
+"""EndpointSlices for Endpoints that users write for services without a selector.
 
-Readers of services look at EndpointSlices only: without such slices, those Endpoints would have no effect.
+Consumers read only EndpointSlices: without such slices, these Endpoints would have no effect.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from kilauea.controllers.objects import is_going, labels_of, name_of, own_key, o
 MIRROR = "endpointslicemirroring-controller.k8s.io"
 SKIP_LABEL = "endpointslice.kubernetes.io/skip-mirror"
 LEADER = "control-plane.alpha.kubernetes.io/leader"
-"""Annotation of Endpoints that stand for the lock of a leader election, not for a service."""
+"""Annotation of Endpoints that are the lock of a leader election and do not belong to a service."""
 PER_SUBSET = 1000
-"""Addresses of one subset that are mirrored."""
+"""Maximum number of addresses to mirror per subset."""
 
 
 def _its_endpoints(obj: Obj) -> Iterable[Key]:
@@ -39,7 +39,7 @@ def _its_endpoints(obj: Obj) -> Iterable[Key]:
 
 
 class MirroringController:
-    """Keeps slices with the content of Endpoints that no controller writes."""
+    """Mirrors Endpoints that no controller writes to slices."""
 
     name = "endpointslice-mirroring-controller"
     interests = (
@@ -49,7 +49,7 @@ class MirroringController:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Write the slices of the Endpoints of one name, or remove those that have lost their reason."""
+        """Write the slices for the Endpoints of one name, or remove outdated ones."""
         found = {
             name_of(each): each
             for each in view.indexed(ENDPOINT_SLICES, ITS_SERVICE, str(key))
@@ -68,7 +68,7 @@ class MirroringController:
 
 
 def _is_mirrored(endpoints: Obj, service: Obj | None) -> bool:
-    """Return True if Endpoints are of a service, are not kept by a controller, and do not ask to be left alone."""
+    """Return True if Endpoints belong to a service without a selector, and mirroring is not disabled."""
     if service is None or is_going(endpoints) or spec_of(service).get("selector"):
         return False
     labels, notes = labels_of(endpoints), endpoints["metadata"].get("annotations") or {}
@@ -76,7 +76,7 @@ def _is_mirrored(endpoints: Obj, service: Obj | None) -> bool:
 
 
 def _slices(endpoints: Obj) -> list[dict[str, Any]]:
-    """The content of the slices: one for each subset and family of addresses."""
+    """The content of the slices: one for each subset and address family."""
     found = []
     for subset in endpoints.get("subsets") or ():
         families: dict[str, list[dict[str, Any]]] = {}
@@ -120,7 +120,7 @@ def _write(endpoints: Obj, name: str, content: Mapping[str, Any], found: Obj | N
             },
             **content,
         }
-        # The family of a slice never changes: it is deleted first, and made again once that is seen.
+        # The family of a slice cannot change: it is deleted, and created again once that is observed.
         return [
             Create(ENDPOINT_SLICES, body) if found is None else Delete(ENDPOINT_SLICES, key_of(found), uid_of(found))
         ]

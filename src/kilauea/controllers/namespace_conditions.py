@@ -1,4 +1,4 @@
-"""The conditions of a namespace that is being deleted, as Kubernetes words them."""
+"""The conditions of a namespace that is being deleted, in the words of Kubernetes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _FINE = {
 def deletion_conditions(
     namespace: Obj, left: Sequence[Remaining], now: int, failing: Sequence[str] = ()
 ) -> list[dict[str, Any]] | None:
-    """The conditions of a namespace in which this is left; None if it has them already.
+    """The conditions of a namespace with this remaining content; None if they are already set.
 
     Args:
-        namespace: that is being deleted.
-        left: of each kind.
+        namespace: the namespace, which is being deleted.
+        left: remaining objects of each kind.
         now: microseconds since 1970.
-        failing: versions of groups whose kinds are not known, as `GROUP/VERSION`.
+        failing: group versions with unknown kinds, as `GROUP/VERSION`.
     """
     found = {
         DISCOVERY: _discovery(failing),
@@ -57,7 +57,7 @@ def deletion_conditions(
 
 
 def _discovery(failing: Sequence[str]) -> tuple[str, str] | None:
-    """The versions of groups whose server is away."""
+    """The group versions whose server is unavailable."""
     if not failing:
         return None
     each = ", ".join(f"{name}: stale GroupVersion discovery: {name}" for name in sorted(failing))
@@ -66,7 +66,7 @@ def _discovery(failing: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _failure(namespace: Obj, left: Sequence[Remaining], now: int) -> tuple[str, str] | None:
-    """The kinds that could not be deleted, and objects without a reason to be there: a finalizer or a grace period."""
+    """The kinds that could not be deleted, and objects that stay without a finalizer or grace period."""
     name = namespace["metadata"]["name"]
     waited = (now - parse_time(namespace["metadata"]["deletionTimestamp"])) / SECOND
     faults = [each.fault for each in left if each.fault]

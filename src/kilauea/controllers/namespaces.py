@@ -1,4 +1,4 @@
-"""The controller of namespaces: the content of a deleted one is removed, pods first, then the namespace."""
+"""The controller of namespaces: deletes the content of a namespace, pods first, then the namespace itself."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from kilauea.controllers.namespace_conditions import deletion_conditions
 from kilauea.controllers.objects import NOTHING, is_going, own_key, spec_of
 
 FINALIZER = "kubernetes"
-"""Holds a namespace, in its `spec.finalizers`, until it is empty."""
+"""Keeps a namespace, in its `spec.finalizers`, until it is empty."""
 
 
 AGAIN_SECONDS = 5.0
-"""Seconds after which a namespace is looked at again whose kinds are not all known."""
+"""Seconds until the next reconciliation of a namespace if not all kinds are known."""
 
 
 class Discovered(NamedTuple):
     """The kinds of aggregated API servers.
 
     Attributes:
-        kinds: that are known.
-        failing: versions of groups whose server is away, as `GROUP/VERSION`.
+        kinds: the known kinds.
+        failing: group versions whose server is unavailable, as `GROUP/VERSION`.
     """
 
     kinds: Sequence[Resource] = ()
@@ -44,7 +44,7 @@ class Discovered(NamedTuple):
 
 
 class NamespaceController:
-    """Brings the deletion of namespaces to its end.
+    """Completes the deletion of namespaces.
 
     Args:
         discover: finds the kinds of aggregated API servers.
@@ -57,11 +57,11 @@ class NamespaceController:
         self._discover = discover
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Delete everything in a namespace that is being deleted, then take its finalizer.
+        """Delete everything in a namespace that is being deleted, then remove its finalizer.
 
-        Other kinds are deleted when no pod is left, so that no pod runs without its network policies, secrets and
-        the like. While something is left, the conditions of the namespace say what. It also stays as long as the server
-        of some kinds is away, which may have objects of the namespace.
+        Other kinds are deleted when no pods are left, so that pods do not run without their network policies, secrets
+        and so on. Remaining objects are reported in the conditions of the namespace. It also stays while the server of
+        some kinds is unavailable, which may have objects of the namespace.
         """
         namespace = view.get(NAMESPACES, key)
         if namespace is None or not is_going(namespace):
@@ -74,7 +74,7 @@ class NamespaceController:
         found = self._discover()
 
         def report(left: Sequence[Remaining], *, last: bool = True) -> Patch | None:
-            if not left and not (last and (kept or found.failing)):  # more is looked at, or it goes at once
+            if not left and not (last and (kept or found.failing)):  # more must be checked, or it is deleted at once
                 return None
             conditions = deletion_conditions(namespace, left, now, found.failing)
             change = {"status": {"conditions": conditions}}

@@ -1,4 +1,4 @@
-"""The Numatopology of a node is deleted with the node, even if the agent that wrote it did not set an owner."""
+"""Deletes the Numatopology of a deleted node, even if the agent that wrote it did not set an owner."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kilauea.controllers.objects import NOTHING, is_going, own_key, uid_of
 
 
 def _ends(old: Obj | None, new: Obj | None) -> bool:
-    """True if a node is there no more."""
+    """Return True if a node was deleted."""
     return old is not None and (new is None or uid_of(old) != uid_of(new))
 
 
@@ -19,7 +19,7 @@ class NumatopologyController:
     interests = (Interest(NODES, own_key, matters=_ends, fields=()), Interest(NUMA_TOPOLOGIES, no_keys))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Delete the Numatopology of a node that does not exist; one without a node yet may be early, and stays."""
+        """Delete the Numatopology of a deleted node; one without a node yet may be early, and stays."""
         topology = view.get(NUMA_TOPOLOGIES, key)
         if topology is None or is_going(topology) or view.get(NODES, key) is not None:
             return NOTHING

@@ -14,30 +14,30 @@ from kilauea.api.selectors import Selector, selector_of
 from kilauea.api.times import SECOND, parse_time
 
 NOTHING = Outcome()
-"""Nothing is to be done."""
+"""Nothing to do."""
 _NONE: Mapping[str, Any] = {}
 _Labels = tuple[tuple[str, str], ...]
 Matcher = Callable[[Mapping[str, str]], bool]
-"""Tells whether labels match a selector."""
+"""Returns True if labels match a selector."""
 
 
 def labels_of(obj: Obj) -> Mapping[str, str]:
-    """Labels, never None."""
+    """Return the labels, never None."""
     return obj["metadata"].get("labels") or _NONE
 
 
 def annotations_of(obj: Obj) -> Mapping[str, str]:
-    """Annotations, never None."""
+    """Return the annotations, never None."""
     return obj["metadata"].get("annotations") or _NONE
 
 
 def spec_of(obj: Obj) -> Mapping[str, Any]:
-    """The specification, empty if there is none."""
+    """Return the specification; empty if missing."""
     return obj.get("spec") or _NONE
 
 
 def status_of(obj: Obj) -> Mapping[str, Any]:
-    """The status, empty if there is none."""
+    """Return the status; empty if missing."""
     return obj.get("status") or _NONE
 
 
@@ -72,16 +72,16 @@ def is_true(obj: Obj, type: str) -> bool:
 
 
 LONGEST_RETRY_DELAY = 60.0
-"""Seconds after which at the latest an object that something is wrong with is looked at again."""
+"""Maximum number of seconds until the next reconciliation of an object with a problem."""
 
 
 def retry_delay(obj: Obj, now: int, least: float) -> float:
-    """Seconds until an object that something is wrong with is to be looked at again: the older, the later.
+    """Seconds until the next reconciliation of an object with a problem: the older the object, the longer.
 
     Args:
         obj: the object.
         now: the time, in microseconds since 1970.
-        least: not sooner.
+        least: minimum number of seconds.
     """
     created = obj["metadata"].get("creationTimestamp")
     age = (now - parse_time(created)) / SECOND if created else 0.0
@@ -92,7 +92,7 @@ def retry_delay(obj: Obj, now: int, least: float) -> float:
 
 
 def controller_of(obj: Obj) -> Mapping[str, Any] | None:
-    """The reference to the owner that controls an object."""
+    """The reference to the controller of an object."""
     for each in obj["metadata"].get("ownerReferences") or ():
         if each.get("controller"):
             found: Mapping[str, Any] = each
@@ -101,12 +101,12 @@ def controller_of(obj: Obj) -> Mapping[str, Any] | None:
 
 
 def owned_by(view: View, resource: Resource, owner: Obj) -> Sequence[Obj]:
-    """The objects of a kind that an object owns, in order of their keys; those of other namespaces are not its own."""
+    """The objects of a kind that an object owns, in the order of their keys; only those of its namespace count."""
     return view.owned(resource, uid_of(owner), owner["metadata"].get("namespace", ""))
 
 
 def object_reference(resource: Resource, obj: Obj) -> dict[str, str]:
-    """An object as a status names it."""
+    """A reference to an object for a status."""
     metadata = obj["metadata"]
     return {
         "apiVersion": resource.api_version,
@@ -116,7 +116,7 @@ def object_reference(resource: Resource, obj: Obj) -> dict[str, str]:
 
 
 def owner_reference(resource: Resource, owner: Obj) -> dict[str, Any]:
-    """The reference by which an object is controlled."""
+    """The reference to a controlling owner."""
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -128,12 +128,12 @@ def owner_reference(resource: Resource, owner: Obj) -> dict[str, Any]:
 
 
 def own_key(obj: Obj) -> Iterable[Key]:
-    """An object concerns its own key."""
+    """Yield the key of the object itself."""
     return (key_of(obj),)
 
 
 class ItsController:
-    """`Interest.keys` of objects that concern the key of their controller, if that is of a kind.
+    """`Interest.keys` that yields the key of an object's controller, if it has the given kind.
 
     Attributes:
         kind: apiVersion and kind of the controller.
@@ -152,7 +152,7 @@ class ItsController:
 
 _OVER = frozenset({"Succeeded", "Failed"})
 MOST_LABELS = 64
-"""Labels that an object without a controller has at most if it shall be adopted."""
+"""Maximum number of labels of an object without a controller for it to be adopted."""
 
 
 def _namespace_of_orphan(obj: Obj) -> str:
@@ -165,7 +165,7 @@ def _namespace_of_orphan(obj: Obj) -> str:
 class Orphans:
     """Objects of a namespace that may be adopted, by their labels.
 
-    Every owner with a selector looks at all of them. There can be thousands of both, so that decodes no object.
+    Every owner with a selector checks all of them. There can be thousands of both, so objects are not decoded.
     """
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ class Orphans:
         return len(self._labels)
 
     def put(self, key: Key, obj: Obj) -> None:
-        """An object has come, or has changed."""
+        """Add or update an object."""
         labels = tuple(sorted(labels_of(obj).items()))
         if labels != self._labels.get(key):
             self.drop(key)
@@ -184,7 +184,7 @@ class Orphans:
             self._keys.setdefault(labels, set()).add(key)
 
     def drop(self, key: Key) -> None:
-        """An object is gone, or may not be adopted any more."""
+        """Remove an object that was deleted, or can no longer be adopted."""
         labels = self._labels.pop(key, None)
         if labels is not None:
             keys = self._keys[labels]
@@ -193,7 +193,7 @@ class Orphans:
                 del self._keys[labels]
 
     def selected(self, matches: Matcher) -> Sequence[Key]:
-        """Keys of those with matching labels, in order."""
+        """Keys of the objects with matching labels, in order."""
         return sorted(key for labels, keys in self._keys.items() if matches(dict(labels)) for key in keys)
 
 
@@ -203,7 +203,7 @@ OF_ORPHANS: Mapping[str, Aggregation] = {ORPHANS: Aggregation(_namespace_of_orph
 
 
 def orphans(view: View, resource: Resource, owner: Obj, matches: Matcher) -> Sequence[Obj]:
-    """The objects of a kind that an owner may adopt: they match its selector, are not over and without a controller."""
+    """The objects of a kind that an owner may adopt: matched by its selector, unfinished and without a controller."""
     found = view.aggregate(resource, ORPHANS, owner["metadata"]["namespace"])
     keys = found.selected(matches) if isinstance(found, Orphans) else ()
     return [obj for key in keys if (obj := view.get(resource, key)) is not None]
@@ -214,7 +214,7 @@ DEBOUNCE_SECONDS = 0.2
 
 
 def dependents(resource: Resource, of: Resource, delay: float = DEBOUNCE_SECONDS) -> Interest:
-    """A kind whose objects belong to those of another, which may adopt such as have no controller."""
+    """The interest in a kind whose objects belong to those of another, which may adopt objects without a controller."""
     return Interest(resource, ItsController(of), aggregates=OF_ORPHANS, delay=delay)
 
 
@@ -222,7 +222,7 @@ def dependents(resource: Resource, of: Resource, delay: float = DEBOUNCE_SECONDS
 
 
 class _Requirements:
-    """The requirements of a selector by label: to match labels takes as long as there are labels, not requirements."""
+    """The requirements of a selector by label: matching takes time by the number of labels, not of requirements."""
 
     def __init__(self, selector: Selector) -> None:
         self._needed: set[str] = set()
@@ -258,7 +258,7 @@ class _Requirements:
 @remembered(4096)
 def _matcher(text: bytes) -> Matcher:
     given = msgspec.json.decode(text, type=LabelSelector | None)
-    if given is not None and not given.match_expressions:  # as nearly all are; this is several times as fast
+    if given is not None and not given.match_expressions:  # as in nearly all; this is several times as fast
         wanted = (given.match_labels or {}).items()
         return lambda labels: wanted <= labels.items()
     selector = selector_of(given)
@@ -274,13 +274,13 @@ def matcher(selector: Mapping[str, Any] | None) -> Matcher:
 
 
 def status_patch(resource: Resource, obj: Obj, wanted: Mapping[str, Any], *, safe: bool = False) -> list[Patch]:
-    """The patch that makes fields of the status what is wanted, if they are not; None takes a field out.
+    """The patch that sets fields of the status, if they differ; None removes a field.
 
     Args:
         resource: the kind.
-        obj: as it is.
+        obj: the current object.
         wanted: fields of the status.
-        safe: write only if the object still has the version that was looked at.
+        safe: write only if the object still has the version that was read.
     """
     status = status_of(obj)
     changed = {name: value for name, value in wanted.items() if status.get(name) != value}
@@ -291,7 +291,7 @@ def status_patch(resource: Resource, obj: Obj, wanted: Mapping[str, Any], *, saf
 
 
 def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """The merge patch that makes one mapping of another, all the way down; what is not in the new one goes."""
+    """The merge patch that changes one mapping into another, recursively; missing fields are removed."""
     patch: dict[str, Any] = {name: None for name in old if name not in new}
     for name, wanted in new.items():
         found = old.get(name)
@@ -304,19 +304,19 @@ def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any
 
 
 def adoption(resource: Resource, obj: Obj, by: Resource, owner: Obj) -> Patch:
-    """Makes an owner control an object, if it still is the one that was seen."""
+    """Make an owner control an object, if it is unchanged."""
     metadata = {"ownerReferences": [owner_reference(by, owner)], "uid": uid_of(obj)}
     return Patch(resource, key_of(obj), {"metadata": metadata}, "strategic")
 
 
 def release(resource: Resource, obj: Obj, owner: Obj) -> Patch:
-    """Lets go of an object that is not selected any more."""
+    """Release an object that is no longer selected."""
     gone = {"$patch": "delete", "uid": uid_of(owner)}
     return Patch(resource, key_of(obj), {"metadata": {"ownerReferences": [gone], "uid": uid_of(obj)}}, "strategic")
 
 
 def without_finalizer(resource: Resource, obj: Obj, finalizer: str) -> list[Patch]:
-    """The patch that takes a finalizer out of an object, if it has it and still is the one that was seen."""
+    """The patch that removes a finalizer from an object, if it has it and is unchanged."""
     finalizers = obj["metadata"].get("finalizers") or []
     if finalizer not in finalizers:
         return []

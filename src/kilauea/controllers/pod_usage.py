@@ -1,8 +1,8 @@
 """Usage of a pod in a quota: the resource list for the minimum of a pod group.
 
-As Kubernetes counts for a ResourceQuota: the pod itself, and what it requests and may use at most, each under the names
-that quotas have for it; extended resources also under their own names, by which the scheduler knows them. Sidecars
-count beside the containers, init containers by the largest.
+As Kubernetes counts for a ResourceQuota: the pod itself, its requests and its limits, each under the names in quotas;
+extended resources also under their own names, which the scheduler uses. Sidecars count in addition to the containers,
+init containers by the largest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 def pod_usage(spec: Mapping[str, Any]) -> Amounts:
-    """Amounts by the names of quotas, each in the unit of its resource; what cannot be read is left out."""
+    """Amounts by the names in quotas, each in the unit of its resource; invalid ones are left out."""
     usage: Amounts = {"pods": 1, "count/pods": 1}
     for name, wanted in _of_pod(spec, "requests").items():
         usage[f"requests.{name}"] = wanted
@@ -29,7 +29,7 @@ def pod_usage(spec: Mapping[str, Any]) -> Amounts:
 
 
 def times(amounts: Amounts, count: int) -> dict[str, str]:
-    """The texts of this many times the amounts, in order of their names."""
+    """The amounts multiplied by a count, as text, in the order of their names."""
     return {name: format_amount(name, amounts[name] * count) for name in sorted(amounts)}
 
 
@@ -72,5 +72,5 @@ def _read(resources: Mapping[str, Any] | None) -> Amounts:
         try:
             amounts[name] = amount(name, quantity)
         except QuantityError:
-            continue  # the API server takes no such pod
+            continue  # the API server rejects such pods
     return amounts

@@ -27,7 +27,7 @@ def _its_group(pod: Obj) -> Iterable[Key]:
 
 
 class PodGroupProtectionController:
-    """Lets groups go that are being deleted, once all pods that name them have ended."""
+    """Releases groups that are being deleted, once all pods that name them have ended."""
 
     name = "podgroup-protection-controller"
     interests = (
@@ -36,7 +36,7 @@ class PodGroupProtectionController:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Take the finalizer from a group that is not in use."""
+        """Remove the finalizer from a group that is not in use."""
         group = view.get(KUBERNETES_POD_GROUPS, key)
         if group is None or not is_going(group):
             return NOTHING

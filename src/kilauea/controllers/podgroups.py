@@ -1,8 +1,8 @@
 """Pod groups for pods without one: a Volcano scheduler places gangs, so a single pod is a gang, too.
 
-Pods of one owner share a group, which is named after the owner's uid; a pod without an owner has one by itself. What
-the owner and the pod say about scheduling, in annotations and labels that begin with `volcano.sh/`, the group says too.
-Groups vanish with their owners; that of a workload that is scaled to nothing is deleted.
+Pods of one owner share a group, which is named after the owner's UID; a pod without an owner has a separate one. The
+group inherits annotations and labels of the owner and the pod that begin with `volcano.sh/`. Groups are deleted with
+their owners; that of a workload that is scaled to zero is deleted, too.
 """
 
 from __future__ import annotations
@@ -53,22 +53,22 @@ from kilauea.controllers.pods import is_finished
 MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 TOPOLOGY_MODE, TOPOLOGY_TIER = "volcano.sh/network-topology-mode", "volcano.sh/network-topology-highest-tier"
 INHERITED = "volcano.sh/"
-"""Annotations of owners that begin so are copied to the group."""
+"""Prefix of annotations of owners that are copied to the group."""
 OWNERS = {(each.api_version, each.kind): each for each in (REPLICA_SETS, DAEMON_SETS, STATEFUL_SETS, JOBS)}
 
 
 def group_name(pod: Obj) -> str:
-    """The name of the group that a pod without one belongs to."""
+    """The name of the group for a pod without one."""
     owner = controller_of(pod)
     return f"podgroup-{owner['uid'] if owner else uid_of(pod)}"
 
 
 class PodGroupController:
-    """Gives pods a group.
+    """Creates groups for pods.
 
     Args:
-        schedulers: names of the schedulers whose pods are given groups.
-        inherit: True if owners' annotations count.
+        schedulers: names of the schedulers whose pods get groups.
+        inherit: True to inherit annotations of owners.
     """
 
     name = "pg-controller"
@@ -83,7 +83,7 @@ class PodGroupController:
         )
 
     def _ungrouped(self, pod: Obj) -> Iterable[Key]:
-        """A pod concerns itself if it needs a group."""
+        """Yield the key of a pod that needs a group."""
         if spec_of(pod).get("schedulerName") not in self._schedulers or GROUP_NAME in annotations_of(pod):
             return ()
         if (spec_of(pod).get("schedulingGroup") or {}).get("podGroupName"):
@@ -91,7 +91,7 @@ class PodGroupController:
         return (key_of(pod),)
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Make the group if it is missing, and name it in the pod."""
+        """Create the group if it is missing, and set it in the pod."""
         pod = view.get(PODS, key)
         if pod is None or not self._ungrouped(pod) or is_finished(pod) or is_going(pod):
             return NOTHING
@@ -107,7 +107,7 @@ class PodGroupController:
         return Outcome([*operations, Patch(PODS, key, {"metadata": metadata})])
 
     def _owners(self, pod: Obj, view: View) -> list[Obj]:
-        """The workloads that own a pod, if they count."""
+        """The workloads that own a pod, if they are used."""
         found = []
         for reference in pod["metadata"].get("ownerReferences") or () if self._inherit else ():
             resource = OWNERS.get((reference["apiVersion"], reference["kind"]))
@@ -135,13 +135,13 @@ class PodGroupController:
 def _without_block(reference: Obj) -> dict[str, Any]:
     """A reference to an owner whose deletion does not wait for the group.
 
-    Setting `blockOwnerDeletion` may need the right to update the finalizers of the owner, of whatever kind it is.
+    Setting `blockOwnerDeletion` may require permission to update the finalizers of the owner, of any kind.
     """
     return {name: value for name, value in reference.items() if name != "blockOwnerDeletion"}
 
 
 def _annotations(pod: Obj, owners: list[Obj]) -> dict[str, str]:
-    """Annotations of the owners, the first of them first, unless the pod has them."""
+    """Annotations of the owners, in their order, unless the pod has them."""
     found: dict[str, str] = {}
     for owner in owners:
         for name, value in annotations_of(owner).items():
@@ -162,7 +162,7 @@ def _those(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 
 def _min_member(owners: list[Obj]) -> int:
-    """The minimum of the group: that of the first owner that has one, else one."""
+    """The minimum of the group: that of the first owner with one, else one."""
     text = next((annotations_of(each)[MIN_MEMBER] for each in owners if MIN_MEMBER in annotations_of(each)), "1")
     number = whole_number(text)
     return number if number is not None and number < 2**31 else 1
@@ -204,7 +204,7 @@ def _leads(pod: Obj, view: View) -> bool:
 
 
 def _merge(group: Obj, wanted: Mapping[str, Any]) -> list[Patch]:
-    """Bring a group up to date; what others have added stays."""
+    """Update a group; fields added by others stay."""
     patch: dict[str, Any] = {}
     for part in ("annotations", "labels"):
         has, needs = group["metadata"].get(part) or {}, wanted["metadata"].get(part) or {}
@@ -219,7 +219,7 @@ def _merge(group: Obj, wanted: Mapping[str, Any]) -> list[Patch]:
 
 
 class IdleGroupController:
-    """Deletes the group of a workload that is scaled to nothing.
+    """Deletes the group of a workload that is scaled to zero.
 
     Args:
         resource: the kind of the workloads.
@@ -232,7 +232,7 @@ class IdleGroupController:
         self.interests = (Interest(resource, own_key), Interest(POD_GROUPS, no_keys))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Delete the group if the workload wants no pods."""
+        """Delete the group if the workload has zero replicas."""
         workload = view.get(self._resource, key)
         if workload is None or spec_of(workload).get("replicas") != 0:
             return NOTHING

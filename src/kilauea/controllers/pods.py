@@ -29,12 +29,12 @@ from kilauea.controllers.objects import (
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 FINISHED = frozenset({"Succeeded", "Failed"})
 READ_PER_STEP = 200
-"""Pods that are read in a step."""
+"""Number of pods to read in a step."""
 _PHASE_RANK = {"": 0, "Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def phase_of(pod: Obj) -> str:
-    """The phase, empty if it is not set."""
+    """Return the phase; empty if not set."""
     return str(status_of(pod).get("phase") or "")
 
 
@@ -72,21 +72,21 @@ def seconds_until_available(pod: Obj, min_ready_seconds: int, now: int) -> float
 
 
 def restarts(pod: Obj) -> int:
-    """The most restarts of one of its containers."""
+    """The highest number of restarts of its containers."""
     return max((each.get("restartCount") or 0 for each in status_of(pod).get("containerStatuses") or ()), default=0)
 
 
-# --- whose pods
+# --- ownership
 
 
 Claimed = Generator[Sequence[Operation], None, tuple[list[Obj], list[Operation]]]
-"""Pods of an owner, and what makes them so; they are read in steps, as in `kilauea.api.ports.Steps`."""
+"""Pods of an owner, and the operations that adopt or release them; read in steps, as in `kilauea.api.ports.Steps`."""
 
 
 def claim(view: View, resource: Resource, owner: Obj) -> Claimed:
-    """The pods that an owner with a selector has, and what makes it so.
+    """The pods of an owner with a selector, and the operations that adopt or release them.
 
-    Pods without a controller that match are adopted, those that do not match any more are let go.
+    Matching pods without a controller are adopted, and pods that no longer match are released.
     """
     selected = matcher(spec_of(owner).get("selector"))
     mine: list[Obj] = []
@@ -105,7 +105,7 @@ def claim(view: View, resource: Resource, owner: Obj) -> Claimed:
     return mine, operations
 
 
-# --- which go first
+# --- order of deletion
 
 
 def pods_by_node(pods: list[Obj]) -> Mapping[str, int]:
@@ -119,7 +119,7 @@ def pods_by_node(pods: list[Obj]) -> Mapping[str, int]:
 
 
 def _cost(pod: Obj) -> int:
-    """The annotated cost of deleting a pod; 0 without an annotation that can be read."""
+    """The annotated cost of deleting a pod; 0 if missing or invalid."""
     try:
         return int(annotations_of(pod).get(DELETION_COST, "0"))
     except ValueError:
@@ -127,11 +127,11 @@ def _cost(pod: Obj) -> int:
 
 
 def deletion_rank(pod: Obj, beside: Mapping[str, int]) -> tuple[object, ...]:
-    """A sort key: what would be missed least comes first.
+    """Sort key: the pods to delete first come first.
 
     Args:
         pod: the pod.
-        beside: how many of its kin are on each node.
+        beside: number of pods of the same owner on each node.
     """
     node = spec_of(pod).get("nodeName") or ""
     since = ready_since(pod)
@@ -142,11 +142,11 @@ def deletion_rank(pod: Obj, beside: Mapping[str, int]) -> tuple[object, ...]:
     return (*rank, -(since or 0), -restarts(pod), -created, name_of(pod))
 
 
-# --- new ones
+# --- creation
 
 
 def from_template(template: Mapping[str, Any], resource: Resource, owner: Obj, name: str) -> dict[str, Any]:
-    """The pod that a template describes, controlled by an owner; its parts are copies where they may be added to."""
+    """Create the pod of a template, controlled by an owner; parts that may be extended are copies."""
     given = template.get("metadata") or {}
     metadata: dict[str, Any] = {"name": name, "namespace": owner["metadata"]["namespace"]}
     for part in ("labels", "annotations", "finalizers"):
@@ -157,7 +157,7 @@ def from_template(template: Mapping[str, Any], resource: Resource, owner: Obj, n
 
 
 def free_names(view: View, owner: Obj, base: str = "") -> Iterator[str]:
-    """Names for pods of an owner that no pod has, in the same order as long as the owner has the same version."""
+    """Yield free names for pods of an owner, in the same order as long as the owner has the same version."""
     namespace, taken = owner["metadata"]["namespace"], set()
     base = generate_name(base or name_of(owner))
     for suffix in suffixes(f"{uid_of(owner)}/{owner['metadata']['resourceVersion']}"):
@@ -168,11 +168,11 @@ def free_names(view: View, owner: Obj, base: str = "") -> Iterator[str]:
 
 
 def generate_name(base: str) -> str:
-    """Return the prefix of generated pod names: a name and a hyphen, cut so that a suffix fits."""
+    """Return the prefix of generated pod names: a name and a hyphen, truncated so that a suffix fits."""
     return f"{base}-"[:LONGEST_BASE]
 
 
 def creation(resource: Resource, owner: Obj, pod: Obj) -> tuple[Single, Single]:
-    """Creates a pod and tells of it."""
+    """Create a pod, with an event."""
     told = Record(owner, "Normal", "SuccessfulCreate", f"Created pod: {pod['metadata']['name']}")
     return Create(PODS, pod, about=owner), told

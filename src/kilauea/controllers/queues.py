@@ -1,9 +1,9 @@
-"""Queues of Volcano: root and default exist, queues open and close with their trees, and count their groups.
+"""Queues of Volcano: creates root and default, opens and closes queues with their trees, and counts their groups.
 
-A queue is closed and opened by a Command that names it. Closing closes what is below first. Opening opens one queue;
-if the Command has the annotation `kilauea.dev/cascade: "true"`, also what was closed with it, but not queues that were
-closed by hand. A closed queue that still has pod groups, or below which one is not closed yet, is `Closing` until that
-has changed. A queue under a closed one is closed.
+A queue is closed and opened by a Command that names it. Closing a queue first closes its descendants. Opening opens one
+queue; if the Command has the annotation `kilauea.dev/cascade: "true"`, also those that were closed with it, but not
+queues that were closed individually. A closed queue that still has pod groups, or children that are not closed yet, is
+`Closing` meanwhile. A queue below a closed one is closed.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ QUEUE_AND_PHASE = "queue and phase"
 COUNTING_SECONDS = 0.2
 """Seconds for which changes of groups are collected before their queue counts them."""
 PARENT_SECONDS = 5.0
-"""Seconds until a new queue looks again for its parent."""
+"""Seconds until a new queue checks again for its parent."""
 FIRST = {ROOT_QUEUE: {"reclaimable": False, "weight": 1}, DEFAULT_QUEUE: {"reclaimable": True, "weight": 1}}
-"""Queues that every cluster has."""
+"""Queues that exist in every cluster."""
 
 
 def queue_of(group: Obj) -> str:
@@ -56,17 +56,17 @@ def _place(queue: str, phase: str) -> str:
 
 
 def parent_of(queue: Obj) -> str:
-    """The parent of a queue; empty for root."""
+    """Return the parent of a queue; empty for root."""
     return "" if name_of(queue) == ROOT_QUEUE else str(spec_of(queue).get("parent") or ROOT_QUEUE)
 
 
 def state_of(queue: Obj) -> str:
-    """The state; a queue that has none yet is open."""
+    """Return the state; a queue without one is open."""
     return str(status_of(queue).get("state") or "Open")
 
 
 def commanded_queue(command: Obj) -> str:
-    """The queue to which a command is addressed; empty if it is to something else."""
+    """The target queue of a command; empty if it has another target."""
     target = command.get("target") or {}
     return str(target.get("name", "")) if target.get("kind") == "Queue" else ""
 
@@ -77,13 +77,13 @@ def _keys_of_command(command: Obj) -> Iterable[Key]:
 
 
 def _keys_of_closing(queue: Obj) -> Iterable[Key]:
-    """A queue that closes concerns its parent, which is closed after it; root never closes."""
+    """Yield the parent of a queue that is closing, which is closed after it; root never closes."""
     parent = parent_of(queue)
     return (Key("", parent),) if state_of(queue) in SHUT and parent != ROOT_QUEUE else ()
 
 
 class QueueController:
-    """Keeps the states and the counts of queues."""
+    """Updates the states and counts of queues."""
 
     name = "queue-controller"
     interests = (
@@ -99,7 +99,7 @@ class QueueController:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Carry out commands to a queue, and mend its state and its counts."""
+        """Execute commands on a queue, and correct its state and counts."""
         commands = [each for each in view.indexed(COMMANDS, "queue", key.name) if not is_going(each)]
         queue = view.get(QUEUES, key)
         if queue is None:
@@ -122,7 +122,7 @@ class QueueController:
 
 
 def first_queue(name: str) -> dict[str, Any]:
-    """Root or default, as they are made."""
+    """Build root or default."""
     return {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": name}, "spec": FIRST[name]}
 
 
@@ -131,7 +131,7 @@ def _done(command: Obj) -> Delete:
 
 
 class Tree:
-    """Queues as a view has them, and what is decided about them in one go."""
+    """Queues from a view, with the state changes decided during one reconciliation."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -139,15 +139,15 @@ class Tree:
         self._by_parent: dict[str, bool] = {}
 
     def parent(self, queue: Obj) -> Obj | None:
-        """The parent, if it is there."""
+        """The parent, if it exists."""
         return self._view.get(QUEUES, Key("", parent_of(queue)))
 
     def state(self, queue: Obj) -> str:
-        """The state that a queue has, or will have."""
+        """The current or decided state of a queue."""
         return self._states.get(name_of(queue)) or state_of(queue)
 
     def execute_command(self, queue: Obj, command: Obj) -> Iterator[Operation]:
-        """Carry out a command."""
+        """Execute a command."""
         action = command.get("action")
         if action == CLOSE and name_of(queue) == ROOT_QUEUE:
             yield Record(queue, "Warning", CLOSE, "root cannot be closed: close the queues below it")
@@ -160,17 +160,17 @@ class Tree:
             yield Record(queue, "Warning", "CommandIssued", message)
 
     def _close(self, queue: Obj, *, by_parent: bool) -> Iterator[Operation]:
-        """Close a queue, after those below it."""
+        """Close a queue, after its descendants."""
         if self.state(queue) in SHUT:
             return
-        self._states[name_of(queue)] = "Closing"  # as a queue in a circle is below itself
+        self._states[name_of(queue)] = "Closing"  # set first, as a queue in a cycle is below itself
         for child in self._children(queue):
             yield from self._close(child, by_parent=True)
         yield from self._decide(queue, self._shut_state(queue), by_parent=by_parent)
         yield Record(queue, "Normal", CLOSE, "Close queue succeed")
 
     def _open(self, queue: Obj, *, cascade: bool) -> Iterator[Operation]:
-        """Open a queue, and if wanted those below it that were closed with it."""
+        """Open a queue, with `cascade` also those below it that were closed with it."""
         parent = self.parent(queue)
         if parent is not None and self.state(parent) in SHUT:
             message = f"Failed to open queue {name_of(queue)} because its parent queue {name_of(parent)} is closing or"
@@ -187,21 +187,21 @@ class Tree:
         return annotations_of(queue).get(CLOSED_BY_PARENT) == "true" if known is None else known
 
     def _children(self, queue: Obj) -> Sequence[Obj]:
-        """The queues right below one."""
+        """The children of a queue."""
         return self._view.indexed(QUEUES, "parent", name_of(queue))
 
     def _shut_state(self, queue: Obj) -> str:
-        """The state of a queue that is not open: it is closed after its groups are gone and its children closed."""
+        """The state of a queue that is not open: closed once its groups are gone and its children are closed."""
         has_groups = self._view.count_indexed(POD_GROUPS, "queue", name_of(queue))
         return "Closing" if has_groups or self._has_children_to_close(queue) else "Closed"
 
     def _has_children_to_close(self, queue: Obj) -> bool:
-        """Return True if a queue right below is not closed yet; queues in a circle do not wait for each other."""
+        """Return True if a child is not closed yet; queues in a cycle do not wait for each other."""
         waiting = [child for child in self._children(queue) if self.state(child) != "Closed"]
         return bool(waiting) and bool({*map(name_of, waiting)} - self._lineage(queue))
 
     def _lineage(self, queue: Obj) -> set[str]:
-        """The names of a queue and of those above it."""
+        """The names of a queue and its ancestors."""
         names: set[str] = set()
         at: Obj | None = queue
         while at is not None and name_of(at) not in names:
@@ -210,17 +210,17 @@ class Tree:
         return names
 
     def _decide(self, queue: Obj, state: str, *, by_parent: bool) -> list[Operation]:
-        """Give a queue another state, and say who closed it."""
+        """Set the state of a queue, and record if its parent closed it."""
         key, mark = key_of(queue), str(by_parent).lower()
         marked = annotations_of(queue).get(CLOSED_BY_PARENT)
         self._states[key.name], self._by_parent[key.name] = state, by_parent
         operations: list[Operation] = []
-        if marked != mark and (marked or by_parent or state == "Open"):  # who was never closed by another, has no mark
+        if marked != mark and (marked or by_parent or state == "Open"):  # without a mark, its parent never closed it
             operations.append(Patch(QUEUES, key, {"metadata": {"annotations": {CLOSED_BY_PARENT: mark}}}))
         return [*operations, Patch(QUEUES, key, {"status": {"state": state}}, subresource="status")]
 
     def repair(self, queue: Obj) -> Iterator[Operation]:
-        """Operations that bring a queue in line with its parent, and those below it with it."""
+        """Operations that correct the state of a queue by that of its parent, and those of its descendants."""
         if parent_of(queue):
             if not spec_of(queue).get("parent"):
                 yield Patch(QUEUES, key_of(queue), {"spec": {"parent": ROOT_QUEUE}})
@@ -239,7 +239,7 @@ class Tree:
                 yield from self._close(each, by_parent=True)
 
     def count(self, queue: Obj) -> list[Patch]:
-        """The status that says the state and how many groups are in each phase."""
+        """Update the state and the number of groups by phase in the status."""
         state = self.state(queue)
         if state == "Closing":
             state = self._shut_state(queue)
@@ -248,12 +248,12 @@ class Tree:
         status = status_of(queue)
         wanted = {**self._tally(name_of(queue)), "state": state}
         if self._states.get(name_of(queue)) == state:
-            del wanted["state"]  # it is being written already
+            del wanted["state"]  # it is already being written
         changed = {field: value for field, value in wanted.items() if status.get(field) != value}
         return [Patch(QUEUES, key_of(queue), {"status": changed}, subresource="status")] if changed else []
 
     def _tally(self, queue: str) -> dict[str, int]:
-        """Numbers of a queue's groups by phase, in small letters; a queue can have many, so none of them is read."""
+        """Number of a queue's groups by phase, in lower case; there can be many, so none of them is read."""
         return {
             phase.lower(): self._view.count_indexed(POD_GROUPS, QUEUE_AND_PHASE, _place(queue, phase))
             for phase in PHASES

@@ -57,11 +57,11 @@ def volcano_controllers(
     """Return the controllers of Volcano's controller manager.
 
     Args:
-        schedulers: names of the schedulers whose plain pods are given pod groups.
-        inherit: True if pod groups take over annotations of the pods' owners.
-        discovery: the ConfigMap that says how HyperNodes are discovered.
-        sharding: the ConfigMap that says how nodes are shared out among schedulers.
-        sharing: how they are shared out without that ConfigMap; None for not at all.
+        schedulers: names of the schedulers whose plain pods get pod groups.
+        inherit: True if pod groups inherit annotations of the pods' owners.
+        discovery: the ConfigMap for the discovery of HyperNodes.
+        sharding: the ConfigMap for dividing nodes among schedulers.
+        sharing: the division without that ConfigMap; None for no division.
     """
     return [
         PodGroupController(schedulers, inherit=inherit),
@@ -88,13 +88,13 @@ def kubernetes_controllers(
     sign: Sign | None = None,
     discover: Callable[[], Discovered] = Discovered,
 ) -> list[Controller]:
-    """Return the controllers of Kubernetes' own controller manager that this one has.
+    """Return the controllers of Kubernetes' own controller manager that are implemented here.
 
     Args:
-        running_since: returns since when they have run without a stall, in microseconds since 1970, given the time;
-            nodes are not blamed for silence before.
-        speaks_for: returns True for a node for which their own process speaks, so that it is never silent.
-        authority: certificates that clients of the API are to trust, as PEM; empty if they are published elsewhere.
+        running_since: returns the time since which they have run without a stall, in microseconds since 1970, given the
+            current time; earlier silence of nodes does not count.
+        speaks_for: returns True for a node that their own process runs, so it is never silent.
+        authority: certificates for clients of the API to trust, as PEM; empty if they are published elsewhere.
         sign: signs requests for certificates; None if that happens elsewhere.
         discover: finds the kinds of aggregated API servers.
     """
@@ -124,9 +124,9 @@ def kubernetes_controllers(
 
 
 def server_controllers(discover: Callable[[], Discovered] = Discovered) -> list[Controller]:
-    """The controllers that an API server without a controller manager runs itself.
+    """The controllers that an API server runs itself, without a controller manager.
 
-    Without those that complete deletions these would not end, and without the first, roles would lack rights.
+    They complete deletions, and the first one aggregates the rules of roles.
 
     Args:
         discover: finds the kinds of aggregated API servers.
@@ -142,16 +142,16 @@ def server_controllers(discover: Callable[[], Discovered] = Discovered) -> list[
 
 
 VOLCANO_NAMES = {"job-controller": "vcjob-controller", "cronjob-controller": "vccronjob-controller"}
-"""Names in Volcano's `--controllers`, for controllers that have others here, as those are Kubernetes' own."""
+"""Names in Volcano's `--controllers` for controllers that are named differently here, as Kubernetes uses the names."""
 
 
 def chosen(controllers: Iterable[Controller], wanted: Sequence[str]) -> list[Controller]:
-    """The controllers that a list such as `*,-queue-controller` asks for, in their order.
+    """The controllers that a list such as `*,-queue-controller` selects, in their order.
 
     The first entry that names a controller decides; for one that no entry names, `*` does.
 
     Raises:
-        ValueError: an entry names no controller, or one stands there with both signs.
+        ValueError: an entry does not name a controller, or one is both enabled and disabled.
     """
     known = list(controllers)
     names = list(dict.fromkeys(each.name for each in known))

@@ -1,7 +1,7 @@
 """Results that are cached for as long as a part of an object remains identical.
 
-Controllers look at an object again whenever its status changes, and its specification is then the same object in
-memory. What has been read from it need not be read again.
+Controllers reconcile an object again whenever its status changes, and its specification is then the same object in
+memory. So it need not be parsed again.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ Part = Mapping[str, Any]
 
 MOST_KEPT = 1024
 MOST_VALUES = 400
-"""Values in a part that is kept: a job has fewer than a hundred, and those who write huge ones must not fill memory."""
+"""Maximum number of values in a cached part: a job has fewer than a hundred, and huge ones must not fill memory."""
 MOST_CHARACTERS = 16 * 1024
-"""Characters of all texts in a part that is kept."""
+"""Maximum number of characters of all texts in a cached part."""
 
 
 class Remembered(Generic[T]):
-    """A function of a part of an object that reads the very same part once, unless it is large.
+    """A function of a part of an object that is called once for the identical part, unless it is large.
 
     Args:
         read: the function; neither its argument nor its result may be changed.
@@ -31,8 +31,8 @@ class Remembered(Generic[T]):
         self._kept: dict[tuple[Hashable, ...], tuple[Part, T]] = {}
 
     def __call__(self, part: Part, *others: Hashable) -> T:
-        """The result for a part, and further arguments."""
-        # What is kept holds its part, so that nothing else can have the same identity meanwhile.
+        """Return the result for a part and further arguments."""
+        # The cache holds a reference to the part, so no other object can have the same identity meanwhile.
         at = (id(part), *others)
         known = self._kept.get(at)
         if known is not None:
@@ -46,7 +46,7 @@ class Remembered(Generic[T]):
 
 
 def is_small(part: Part) -> bool:
-    """Return True if a part takes little memory; looks at no more of it than that."""
+    """Return True if a part takes little memory; reads only as much of it as needed."""
     values, characters = MOST_VALUES, MOST_CHARACTERS
     left: list[Any] = [part]
     while left:

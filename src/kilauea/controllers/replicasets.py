@@ -1,8 +1,8 @@
 """Replica sets and replication controllers: the desired number of pods of a template.
 
-Pods that end or go are replaced; of too many, those go first that would be missed least. A thousand new pods are made a
-few hundred at a time, so that other replica sets have their turn. While the server refuses a pod (a quota is used up,
-say), the condition ReplicaFailure has its message.
+Pods that end or are deleted are replaced; surplus pods are deleted in the order of their deletion rank. A thousand new
+pods are created a few hundred at a time, so that other replica sets have their turn. While the server rejects a pod
+(for example because of a quota), the condition ReplicaFailure has its message.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ from kilauea.controllers.pods import (
 )
 
 BURST = 500
-"""Pods that are made or deleted in one go."""
+"""Number of pods that are created or deleted in one go."""
 REPLICA_FAILURE = "ReplicaFailure"
-"""The condition of one whose pods are refused."""
+"""The condition of a replica set whose pods are rejected."""
 
 
 class ReplicaSetController:
-    """Keeps replica sets, or replication controllers, at their number of pods.
+    """Maintains the number of pods of replica sets or replication controllers.
 
     Args:
         resource: the kind.
-        name: of the controller.
+        name: name of the controller.
     """
 
     def __init__(self, resource: Resource = REPLICA_SETS, name: str = "replicaset-controller") -> None:
@@ -74,7 +74,7 @@ class ReplicaSetController:
         self._resource = resource
 
     def reconcile(self, key: Key, view: View, now: int) -> Steps:
-        """Make or delete pods, and count them."""
+        """Create or delete pods, and update the counts."""
         resource, replica_set = self._resource, view.get(self._resource, key)
         if replica_set is None:
             return NOTHING
@@ -97,7 +97,7 @@ class ReplicaSetController:
 
 
 def _with_label_selector(resource: Resource, owner: Obj) -> Obj:
-    """An owner whose selector is a label selector; that of a replication controller is a map of labels."""
+    """An owner with a label selector; that of a replication controller is a map of labels."""
     if resource != REPLICATION_CONTROLLERS:
         return owner
     return {**owner, "spec": {**spec_of(owner), "selector": {"matchLabels": spec_of(owner).get("selector") or {}}}}
@@ -124,7 +124,7 @@ def _delete(replica_set: Obj, active: list[Obj], count: int) -> list[Operation]:
 
 
 def _status(replica_set: Obj, active: list[Obj], now: int) -> tuple[dict[str, Any], float | None]:
-    """The counts, and in how many seconds a pod that serves will count as available."""
+    """The counts, and the seconds until the next ready pod counts as available."""
     spec = spec_of(replica_set)
     retry_delay = int(spec.get("minReadySeconds") or 0)
     wanted = ((spec["template"].get("metadata") or {}).get("labels") or {}).items()
@@ -151,7 +151,7 @@ def _status(replica_set: Obj, active: list[Obj], now: int) -> tuple[dict[str, An
 
 
 def _conditions(replica_set: Obj, *more: Obj) -> dict[str, Any]:
-    """The conditions of the status, with others than ReplicaFailure as they are."""
+    """The conditions of the status, with those other than ReplicaFailure unchanged."""
     kept = [each for each in status_of(replica_set).get("conditions") or () if each["type"] != REPLICA_FAILURE]
     return {"conditions": [*kept, *more] or None}
 
@@ -159,7 +159,7 @@ def _conditions(replica_set: Obj, *more: Obj) -> dict[str, Any]:
 def _refused(
     resource: Resource, replica_set: Obj, status: dict[str, Any], now: int, reason: str, message: str
 ) -> list[Patch]:
-    """The status while the server refuses a pod; the first message stays until pods can be made."""
+    """The status while the server rejects a pod; the first message stays until pods can be created."""
     failure = condition_of(replica_set, REPLICA_FAILURE) or {
         "type": REPLICA_FAILURE,
         "status": "True",

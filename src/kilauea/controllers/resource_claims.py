@@ -1,8 +1,8 @@
 """The controller of resource claims: pods get their own claims, and unused claims release their devices.
 
-A claim is made for each pod from the template that the pod names, and noted in the pod's status. A pod that has ended,
-is gone, or was deleted before it got to a node, uses its claims no longer. A claim that no pod uses any more gives its
-devices back, and one that was made for a pod that has ended is deleted.
+A claim is created for each pod from the template that the pod names, and recorded in the pod's status. A pod that has
+ended, was deleted, or is being deleted without a node, no longer uses its claims. A claim that no pod uses releases its
+devices, and a claim that was created for a pod that has ended is deleted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from kilauea.controllers.pods import is_finished
 
 RETRY_SECONDS = 5.0
 CLAIM, POD = "claim", "pod"
-"""Prefixes of names of keys: a claim, or a pod, that is looked at."""
+"""Prefixes of the names of keys: a claim or a pod to reconcile."""
 
 
 def _key(what: str, namespace: str, name: str) -> Key:
@@ -54,7 +54,7 @@ def _key(what: str, namespace: str, name: str) -> Key:
 
 
 def _claim_key(claim: Obj) -> Iterable[Key]:
-    """A claim concerns itself, and the pod that it was made for."""
+    """Yield the keys of a claim and of the pod that it was created for."""
     namespace = claim["metadata"]["namespace"]
     keys = [_key(CLAIM, namespace, name_of(claim))]
     owner = controller_of(claim)
@@ -64,9 +64,9 @@ def _claim_key(claim: Obj) -> Iterable[Key]:
 
 
 def _keys_of_pod(pod: Obj) -> Iterable[Key]:
-    """A pod concerns itself, if it needs claims of its own, and all its claims."""
+    """Yield the key of a pod that needs its own claims, and the keys of all its claims."""
     namespace, asked = pod["metadata"]["namespace"], spec_of(pod).get("resourceClaims") or ()
-    if not asked and "extendedResourceClaimStatus" not in status_of(pod):  # as in most pods, and it is asked of all
+    if not asked and "extendedResourceClaimStatus" not in status_of(pod):  # as for most pods, and this runs for all
         return ()
     keys = [_key(CLAIM, namespace, name) for name in claims_of(pod)]
     if any(each.get("resourceClaimTemplateName") for each in asked):
@@ -75,14 +75,14 @@ def _keys_of_pod(pod: Obj) -> Iterable[Key]:
 
 
 def _made(pod: Obj) -> dict[str, str]:
-    """By the pod's own name for a claim: the claim that was made for it; empty if none is needed."""
+    """Claims created for a pod, by the pod's own names for them; empty if not needed."""
     return {
         each["name"]: each.get("resourceClaimName") or "" for each in status_of(pod).get("resourceClaimStatuses") or ()
     }
 
 
 def claims_of(pod: Obj) -> list[str]:
-    """Names of the claims that a pod uses, the one for its extended resources included."""
+    """Names of the claims that a pod uses, including the one for its extended resources."""
     made = _made(pod)
     asked = spec_of(pod).get("resourceClaims") or ()
     names = [name for each in asked if (name := each.get("resourceClaimName") or made.get(each["name"]))]
@@ -91,7 +91,7 @@ def claims_of(pod: Obj) -> list[str]:
 
 
 class ResourceClaimController:
-    """Makes claims from templates, and frees those that are not used."""
+    """Creates claims from templates, and releases unused ones."""
 
     name = "resourceclaim-controller"
     interests = (
@@ -101,7 +101,7 @@ class ResourceClaimController:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Look at a claim or at a pod."""
+        """Reconcile a claim or a pod."""
         what, _, name = key.name.partition("/")
         place = Key(key.namespace, name)
         return self._claim(place, view) if what == CLAIM else self._pod(place, view, now)
@@ -109,7 +109,7 @@ class ResourceClaimController:
     # --- claims of pods
 
     def _pod(self, key: Key, view: View, now: int) -> Outcome:
-        """Make the claims that a pod needs, and note them in its status."""
+        """Create the claims that a pod needs, and record them in its status."""
         pod = view.get(PODS, key)
         if pod is None or is_going(pod) or is_finished(pod):
             return NOTHING
@@ -141,14 +141,14 @@ class ResourceClaimController:
         return Outcome(operations, again)
 
     def _found(self, view: View, pod: Obj, name: str) -> Obj | None:
-        """The claim that was made for a pod before, though the pod's status does not say so yet."""
+        """The claim that was created for a pod before, but is not in the pod's status yet."""
         claims = owned_by(view, RESOURCE_CLAIMS, pod)
         return next((claim for claim in claims if annotations_of(claim).get(CLAIM_OF_POD) == name), None)
 
-    # --- claims that are not used
+    # --- unused claims
 
     def _claim(self, key: Key, view: View) -> Outcome:
-        """Take pods that have ended off a claim; without pods it gives its devices back, and may go."""
+        """Remove pods that have ended from a claim; without pods it releases its devices, and may be deleted."""
         claim = view.get(RESOURCE_CLAIMS, key)
         if claim is None:
             return NOTHING
@@ -187,7 +187,7 @@ class ResourceClaimController:
         return pod is None or uid_of(pod) != consumer["uid"]
 
     def _is_left_over(self, view: View, claim: Obj) -> bool:
-        """Return True if a claim was made for a pod that has ended. Claims of pods that are gone are garbage."""
+        """Return True if a claim was created for a pod that has ended. Claims of deleted pods are garbage-collected."""
         owner = controller_of(claim)
         made = annotations_of(claim).keys() & {CLAIM_OF_POD, EXTENDED_CLAIM}
         if owner is None or owner["kind"] != PODS.kind or not made:
@@ -197,7 +197,7 @@ class ResourceClaimController:
 
 
 def _from_template(pod: Obj, name: str, template: Obj) -> dict[str, Any]:
-    """The claim of a pod. Its name follows from the pod's uid, so that none is made twice."""
+    """The claim of a pod. Its name depends on the pod's UID, so it is never created twice."""
     spec = spec_of(template)
     metadata = spec.get("metadata") or {}
     base = f"{name_of(pod)}-{name}"[: LONGEST_BASE - 1]
@@ -216,7 +216,7 @@ def _from_template(pod: Obj, name: str, template: Obj) -> dict[str, Any]:
 
 
 def _with_users(claim: Obj, users: list[Any]) -> dict[str, Any]:
-    """A claim with other users; without any it has no devices."""
+    """A claim with other consumers; without any, it has no devices."""
     status = {name: value for name, value in status_of(claim).items() if name != "reservedFor"}
     if users:
         status["reservedFor"] = users

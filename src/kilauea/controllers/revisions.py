@@ -29,9 +29,9 @@ class History(NamedTuple):
 
     Attributes:
         owned: the oldest first.
-        newest: name of the one that has the template.
-        collisions: how often names were taken.
-        operations: what makes it so.
+        newest: name of the revision with the current template.
+        collisions: number of times that names were taken.
+        operations: operations that create or update revisions.
     """
 
     owned: Sequence[Obj]
@@ -41,7 +41,7 @@ class History(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """The end of the newest one's name, which stands for its template."""
+        """The suffix of the newest revision's name, which identifies its template."""
         return digest_of(self.newest)
 
 
@@ -51,7 +51,7 @@ def digest_of(name: str) -> str:
 
 
 def history(view: View, resource: Resource, owner: Obj) -> History:
-    """Find or make the revision of the template that a workload has."""
+    """Find or create the revision of the current template of a workload."""
     owned = sorted(owned_by(view, REVISIONS, owner), key=lambda each: (each.get("revision", 0), name_of(each)))
     data = _in_order({"spec": {"template": {**spec_of(owner)["template"], "$patch": "replace"}}})
     collisions = int(status_of(owner).get("collisionCount") or 0)
@@ -75,7 +75,7 @@ def history(view: View, resource: Resource, owner: Obj) -> History:
 
 
 def _in_order(value: Any) -> Any:
-    """The same with the keys of all mappings in order, as Go writes them: clients compare the data byte for byte."""
+    """Sort the keys of all mappings, as Go writes them: clients compare the data byte for byte."""
     if isinstance(value, Mapping):
         return {key: _in_order(value[key]) for key in sorted(value)}
     return [_in_order(each) for each in value] if isinstance(value, list) else value
@@ -113,9 +113,9 @@ def template_of(found: History, name: str, owner: Obj) -> Mapping[str, Any]:
 
 
 def forgotten(owner: Obj, found: History, pods: Sequence[Obj], kept: Sequence[str]) -> list[Operation]:
-    """Deletes the oldest revisions beyond the limit, of those that no pod has."""
+    """Delete the oldest unused revisions beyond the limit."""
     names = {labels_of(pod).get(REVISION_LABEL) or "" for pod in pods} | {found.newest, *kept}
-    used = {digest_of(name) for name in names}  # pods of daemon sets tell only that
+    used = {digest_of(name) for name in names}  # pods of daemon sets contain only the digest
     idle = [each for each in found.owned if digest_of(name_of(each)) not in used]
     limit = int(spec_of(owner).get("revisionHistoryLimit", DEFAULT_LIMIT))
     return [Delete(REVISIONS, key_of(each), uid_of(each)) for each in idle[: max(0, len(idle) - limit)]]

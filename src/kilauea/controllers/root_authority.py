@@ -14,13 +14,13 @@ DESCRIPTION = {"kubernetes.io/description": "The authority by which the API serv
 
 
 def _namespace(config_map: Obj) -> Iterator[Key]:
-    """A config map of that name concerns its namespace."""
+    """Yield the namespace of a config map with that name."""
     if name_of(config_map) == NAME:
         yield Key("", config_map["metadata"]["namespace"])
 
 
 class RootAuthorityController:
-    """Keeps the config map `kube-root-ca.crt` as it should be.
+    """Maintains the config map `kube-root-ca.crt`.
 
     Args:
         authority: certificates, as PEM.
@@ -33,7 +33,7 @@ class RootAuthorityController:
         self._data = {FILE: authority}
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Make or mend the config map of a namespace."""
+        """Create or correct the config map of a namespace."""
         namespace = view.get(NAMESPACES, key)
         if namespace is None or is_going(namespace):
             return NOTHING

@@ -1,7 +1,7 @@
 """Certificate signing requests: the cluster's authority signs approved ones, for Kubernetes' own signers.
 
-The rules are those of Kubernetes: a signer takes certain usages and subjects. A request that breaks them fails with the
-reason. Requests to other signers are for others.
+The rules are those of Kubernetes: a signer accepts certain usages and subjects. A request that violates them fails with
+the reason. Requests for other signers are ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CLIENT, KUBELET_CLIENT, KUBELET_SERVING = (
     f"kubernetes.io/{each}" for each in ("kube-apiserver-client", "kube-apiserver-client-kubelet", "kubelet-serving")
 )
 _NEEDED = {CLIENT: "client auth", KUBELET_CLIENT: "client auth", KUBELET_SERVING: "server auth"}
-"""The usage that each signer is for."""
+"""The required usage for each signer."""
 _ALLOWED = {"digital signature", "key encipherment"}
 LONGEST_SECONDS = 365 * 24 * 3600
 
@@ -44,7 +44,7 @@ class SigningController:
         self._sign = sign
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Sign a request, or say why it cannot be signed."""
+        """Sign a request, or report why it cannot be signed."""
         request = view.get(SIGNING_REQUESTS, key)
         if request is None or is_going(request) or not _waits(request):
             return NOTHING
@@ -83,7 +83,7 @@ def refusal(signer: str, usages: Sequence[str], text: bytes) -> str:
     needed = _NEEDED[signer]
     if needed not in usages or {*usages} - {needed, *_ALLOWED}:
         return f"usages did not match: [{' '.join(usages)}]: {signer} signs [{needed}] with {sorted(_ALLOWED)}"
-    from cryptography import x509  # noqa: PLC0415 - for few clusters, and takes long
+    from cryptography import x509  # noqa: PLC0415 - needed in few clusters, and slow to import
 
     try:
         request = x509.load_pem_x509_csr(text)
@@ -95,7 +95,7 @@ def refusal(signer: str, usages: Sequence[str], text: bytes) -> str:
 
 
 def _node_refusal(request: x509.CertificateSigningRequest) -> str:
-    """The subject of a kubelet is its node, in the group of nodes."""
+    """The reason why the subject is not that of a kubelet: its node, in the group of nodes."""
     from cryptography.x509.oid import NameOID  # noqa: PLC0415
 
     groups = [each.value for each in request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]

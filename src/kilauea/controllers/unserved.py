@@ -1,8 +1,7 @@
 """Pods that name a scheduler that does not run: an event and conditions report it, with the available names.
 
-Only for a cluster that runs one scheduler and no other, as `kilauea up` does: elsewhere it is not known which
-schedulers there are. A pod at which some scheduler has looked says so in its condition `PodScheduled`, and is left
-alone.
+Only for a cluster with a single scheduler, as with `kilauea up`: elsewhere the available schedulers are unknown. A pod
+with a condition `PodScheduled` has been processed by some scheduler, and is skipped.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from kilauea.controllers.pods import is_finished
 NO_SCHEDULER = "NoScheduler"
 """Type of the condition of a pod group, and reason of the condition of a pod."""
 PATIENCE_SECONDS = 2
-"""Time that a scheduler of the user may take to look at a new pod."""
+"""Seconds for a user's scheduler to process a new pod."""
 
 
 class UnservedPodController:
-    """Says on pods and their groups that no scheduler of their name runs.
+    """Reports on pods and their groups that their scheduler does not run.
 
     Args:
         served: names of the schedulers that run.
@@ -37,7 +36,7 @@ class UnservedPodController:
         self.interests = (Interest(PODS, self._unserved), Interest(POD_GROUPS, no_keys))
 
     def _unserved(self, pod: Obj) -> Iterable[Key]:
-        """A pod concerns itself if it waits for a scheduler that does not run."""
+        """Yield the key of a pod that waits for a scheduler that does not run."""
         spec = spec_of(pod)
         scheduler = spec.get("schedulerName")
         if not scheduler or scheduler in self._served or spec.get("nodeName"):
@@ -70,7 +69,7 @@ def _about_pod(pod: Obj, message: str, stamp: str) -> list[Operation]:
 
 
 def _about_group(pod: Obj, view: View, message: str, stamp: str) -> list[Operation]:
-    """The event and the condition of the pod's group, if it has one that does not have them yet."""
+    """The event and the condition of the pod's group, if it does not have them yet."""
     group = view.get(POD_GROUPS, Key(pod["metadata"]["namespace"], annotations_of(pod).get(GROUP_NAME, "")))
     if group is None or (condition_of(group, NO_SCHEDULER) or {}).get("message") == message:
         return []

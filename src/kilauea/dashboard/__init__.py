@@ -4,6 +4,6 @@
     pages = Pages()                             # templates
     html = pages.page(overview(picture, ...))   # a whole page, or its parts for a live stream
 
-Pure: it opens no files but its own templates, has no clock, and talks to no server. `kilauea.runtime.dashboard` serves
-the pages. What a page shows follows from the objects that its reader may list.
+Pure: it opens no files except its templates, and does not use a clock or a server. `kilauea.runtime.dashboard` serves
+the pages. Pages only show objects that their reader may list.
 """

@@ -9,9 +9,9 @@ from kilauea.engine.explain.formatting import bare
 
 INFINITE = float("inf")
 NONE = "\u2013"
-"""Stands for no amount and for no limit."""
+"""Shown for no amount and for no limit."""
 DESERVED_AT = 60.0
-"""Place of the line of what a queue deserves on its bar, in percent: the same for all, so that lines align."""
+"""Position of the line for the deserved amount on a queue's bar, in percent: the same for all, so that lines align."""
 
 
 def shown(resource: str, amount: float | None) -> str:
@@ -20,17 +20,17 @@ def shown(resource: str, amount: float | None) -> str:
 
 
 def percent(part: float, whole: float) -> float:
-    """A part in percent of the whole, between 0 and 100; 0 of nothing."""
+    """A part as a percentage of the whole, between 0 and 100; 0 if the whole is 0."""
     return round(min(100.0, max(0.0, 100 * part / whole)), 1) if whole else 0.0
 
 
 def short_name(resource: str) -> str:
-    """A resource as headings name it: without its domain."""
+    """A resource in headings: without its domain."""
     return resource.rpartition("/")[2]
 
 
 class Meter(NamedTuple):
-    """The used part of a resource, with the words beside it."""
+    """The used part of a resource, with its text."""
 
     resource: str
     name: str
@@ -49,11 +49,11 @@ class Bar(NamedTuple):
     """The bar of a queue; all figures are percents of its width.
 
     Attributes:
-        used: what the queue uses of what it deserves.
-        borrowed: what it uses beyond.
+        used: usage within the deserved amount.
+        borrowed: usage beyond that.
         beyond: True if it borrows more than the bar can show.
-        deserved: place of the line of what it deserves; None if it has no such limit.
-        guarantee: place of the mark of what is kept for it; None for no guarantee.
+        deserved: position of the line for the deserved amount; None without one.
+        guarantee: position of the mark for its guarantee; None without one.
     """
 
     used: float
@@ -69,8 +69,8 @@ def bar(used: float, deserved: float | None, guarantee: float, whole: float) -> 
     Args:
         used: the amount in use.
         deserved: the amount that the queue deserves; None or infinity for no limit.
-        guarantee: the amount kept for it; 0 for none.
-        whole: what the cluster offers, the width of a bar without a line.
+        guarantee: the guaranteed amount; 0 for none.
+        whole: the cluster's total, the width of a bar without a line.
     """
     if deserved is None or deserved == INFINITE:
         return Bar(percent(used, whole), 0.0, False, None, percent(guarantee, whole) if guarantee else None)

@@ -1,4 +1,4 @@
-"""Evictions as lines: which jobs lost pods, for which preemptor, and why."""
+"""Evictions as lines: the jobs that lost pods, the preemptors, and the reasons."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from kilauea.api.times import SECOND
 from kilauea.dashboard.picture import Eviction
 
 TOGETHER_SECONDS = 60
-"""Seconds within which evictions of a job for the same one are a line."""
+"""Seconds within which evictions of a job for the same preemptor are combined into a line."""
 
 
 class Line(NamedTuple):
     """Pods of a job that were evicted for another.
 
     Attributes:
-        last: the last of them.
-        pods: how many.
+        last: the last eviction.
+        pods: number of pods.
     """
 
     last: Eviction
@@ -30,7 +30,7 @@ def newest(evictions: Iterable[Eviction]) -> list[Eviction]:
 
 
 def together(evictions: Iterable[Eviction]) -> list[Line]:
-    """Evictions, the newest first, with those of one job for another in one line if they follow closely."""
+    """Evictions, the newest first; those of one job for another in close succession are combined into one line."""
     lines: list[Line] = []
     open_lines: dict[object, int] = {}
     for each in newest(evictions):

@@ -9,14 +9,14 @@ from kilauea.dashboard.listing import Paging, paging
 from kilauea.dashboard.picture import STATES, Entry, Picture
 
 MOST_REASONS = 8
-"""Reasons that the overview names."""
+"""Maximum number of reasons on the overview."""
 
 
 class Filter(NamedTuple):
     """The jobs to show; empty fields select all.
 
     Attributes:
-        search: text that the name, the namespace or the reason contains.
+        search: text contained in the name, the namespace or the reason.
         state: one of `STATES`.
         queue: a queue.
         namespace: a namespace.
@@ -35,7 +35,7 @@ class JobList(NamedTuple):
 
     Attributes:
         entries: the jobs.
-        paging: the place of the page.
+        paging: the position of the page.
         counts: number of jobs by state, with the rest of the filter applied.
     """
 
@@ -45,7 +45,7 @@ class JobList(NamedTuple):
 
 
 def job_list(picture: Picture, wanted: Filter, page: int = 1) -> JobList:
-    """A page of the jobs that are wanted, the newest first."""
+    """A page of the selected jobs, the newest first."""
     counts = dict.fromkeys(STATES, 0)
     found = []
     for entry in _candidates(picture, wanted._replace(state="")):
@@ -70,13 +70,13 @@ def _candidates(picture: Picture, wanted: Filter) -> Iterator[Entry]:
 
 
 class Cause(NamedTuple):
-    """A reason for which jobs of a queue wait.
+    """A reason why jobs of a queue wait.
 
     Attributes:
         queue: the queue.
         code: the code of the reason.
         message: the sentence of the job that has waited longest.
-        jobs: how many wait for it.
+        jobs: number of jobs that wait for it.
         oldest: the job that has waited longest.
     """
 
@@ -88,7 +88,7 @@ class Cause(NamedTuple):
 
 
 def causes(waiting: Iterable[Entry]) -> list[Cause]:
-    """The reasons for which jobs wait: one line for each queue and reason, the most common first."""
+    """The reasons why jobs wait: one line for each queue and reason, the most common first."""
     found: dict[tuple[str, str], tuple[int, Entry]] = {}
     for entry in waiting:
         at = entry.queue, entry.reason

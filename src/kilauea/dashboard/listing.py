@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 PAGE = 50
-"""Rows of a page."""
+"""Number of rows on a page."""
 
 
 class Paging(NamedTuple):
-    """The place of a page in a long list.
+    """The position of a page in a long list.
 
     Attributes:
         page: its number, from 1.
         pages: number of pages, at least 1.
         first, last: numbers of its first and last row, from 1; 0 for an empty list.
-        total: rows in all.
+        total: total number of rows.
     """
 
     page: int
@@ -26,7 +26,7 @@ class Paging(NamedTuple):
 
 
 def paging(total: int, page: int, size: int = PAGE) -> Paging:
-    """The place of a page; a page beyond the end is the last one."""
+    """The position of a page; a page beyond the end is the last one."""
     pages = max(1, -(-total // size))
     at = min(max(1, page), pages)
     first = (at - 1) * size

@@ -1,4 +1,4 @@
-"""Nodes and network domains as maps of what is used, and as a list."""
+"""Nodes and network domains as maps of their usage, and as a list."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kilauea.dashboard.rows import Node
 from kilauea.engine.model.nodes import natural
 
 MOST_CELLS = 1200
-"""Squares of a page: beyond, a square stands for several nodes."""
+"""Maximum number of squares on a page; with more nodes, a square represents several."""
 MOST_DOMAINS = 40
-"""Domains of a page."""
+"""Maximum number of domains on a page."""
 COLUMNS = 32
-"""Squares in a line of a domain."""
+"""Number of squares in a row of a domain."""
 SIZE, GAP = 14, 3
 """Width of a square and the space after it, in units of the picture."""
 _NO_USE = NodeUse()
@@ -25,10 +25,10 @@ _KINDS = ("hypernode", "zone", "")
 
 
 class Cell(NamedTuple):
-    """A square: one node, or several beside each other.
+    """A square: one node, or several neighboring ones.
 
     Attributes:
-        x, y: its place.
+        x, y: its position.
         height: height of its filled part, of `SIZE`.
         state: `Ready`, `Cordoned`, `NotReady`: the worst of its nodes.
         title: its nodes and their use, as text.
@@ -47,13 +47,13 @@ class DomainMap(NamedTuple):
     """The map of a network domain, a zone, or of all nodes.
 
     Attributes:
-        name: of the domain; empty for nodes that are in none.
+        name: name of the domain; empty for nodes outside of all domains.
         kind: `hypernode`, `zone`, or empty.
         tier: tier of a hypernode.
         nodes, ready: number of nodes, and of those that are ready.
         meters: use of each resource.
         cells: the squares.
-        per_cell: nodes that a square stands for.
+        per_cell: number of nodes per square.
         width, height: size of the picture.
         above: the hypernodes that contain it, the highest first.
     """
@@ -80,7 +80,7 @@ class NodeLine(NamedTuple):
 
 
 def domains(picture: Picture) -> list[tuple[str, str, int, list[Node]]]:
-    """The lowest domains with their nodes: name, kind, tier and nodes; last the nodes that are in none."""
+    """The lowest domains with their nodes: name, kind, tier and nodes; last the nodes outside of all domains."""
     left = {node.name: node for node in sorted(picture.nodes, key=lambda node: natural(node.name))}
     out = []
     known = [each.domain for each in picture.hypernodes if each.domain is not None]
@@ -103,7 +103,7 @@ def domains(picture: Picture) -> list[tuple[str, str, int, list[Node]]]:
 
 
 def parents(picture: Picture) -> dict[str, str]:
-    """The hypernode that each hypernode is in; the first by tier and name if there are several."""
+    """The parent of each hypernode; the first by tier and name if there are several."""
     known = [each.domain for each in picture.hypernodes if each.domain is not None]
     out: dict[str, str] = {}
     for domain in sorted(known, key=lambda each: (each.tier, natural(each.name))):
@@ -114,7 +114,7 @@ def parents(picture: Picture) -> dict[str, str]:
 
 
 def above(name: str, parents: Mapping[str, str]) -> list[str]:
-    """The hypernodes that contain one, the highest first; of a cycle, each once."""
+    """The ancestors of a hypernode, the highest first; in a cycle, each once."""
     out: list[str] = []
     while (name := parents.get(name, "")) and name not in out:
         out.append(name)
@@ -127,7 +127,7 @@ def maps(picture: Picture, resource: str, resources: Sequence[str], page: int = 
     Args:
         picture: the cluster.
         resource: the resource that squares show.
-        resources: those that have a meter.
+        resources: resources with a meter.
         page: number of the page, from 1.
     """
     inside = parents(picture)
@@ -171,7 +171,7 @@ def _map(
 
 
 def sums(on_node: Mapping[str, NodeUse], nodes: Iterable[Node]) -> tuple[dict[str, float], dict[str, float]]:
-    """The amounts that nodes use, and those that they offer, together."""
+    """The total usage of nodes, and their total allocatable amounts."""
     used: dict[str, float] = {}
     offers: dict[str, float] = {}
     for node in nodes:
@@ -199,7 +199,7 @@ def _cell(on_node: Mapping[str, NodeUse], resource: str, number: int, nodes: Seq
 def node_list(
     picture: Picture, resources: Sequence[str], search: str = "", domain: str = "", state: str = "", page: int = 1
 ) -> tuple[list[NodeLine], Paging]:
-    """A page of the nodes whose names contain a text, of a zone or a domain with those below it, in a state."""
+    """A page of the nodes in a state and a zone or domain (with its descendants) whose names contain a text."""
     among = _nodes_in(picture, domain) if domain else picture.nodes
     needle = search.lower()
     found = [node for node in among if needle in node.name.lower() and (not state or node.state == state)]

@@ -34,27 +34,27 @@ LINKS = (
     ("/history", "History"),
     ("/plan", "Plan"),
 )
-"""The pages that every page leads to."""
+"""The pages in the navigation."""
 SHOWN_EVICTIONS = 8
-"""Evictions on the overview."""
+"""Maximum number of evictions on the overview."""
 MOST_RESOURCES = 5
-"""Resources with a meter."""
+"""Maximum number of resources with a meter."""
 MOST_MANIFEST = 256 * 1024
-"""Largest objects to plan, in bytes."""
+"""Maximum size of objects to plan, in bytes."""
 PLAN_SECONDS = 30
-"""Seconds that a plan or an explanation may take."""
+"""Maximum seconds of a plan or an explanation."""
 SPANS = ("day", "week", "month")
-"""Spans of time of the usage."""
+"""Time spans of the usage."""
 FEW_CELLS, LARGE = 400, 1.6
 """Up to this many squares are drawn larger, by this factor."""
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Terminating")
 HOUR = 3600 * SECOND
 LONGEST_TEXT = 200
-"""Characters of a value in the address that are looked at."""
+"""Maximum number of characters of a value in the address."""
 
 
 class Part(NamedTuple):
-    """A part of a page: its id in the page, its template, and what the template shows as `model`."""
+    """A part of a page: its id in the page, its template, and the template's `model`."""
 
     id: str
     template: str
@@ -66,10 +66,10 @@ class Page(NamedTuple):
 
     Attributes:
         title: its heading.
-        link: the entry of `LINKS` that it belongs to.
+        link: its entry in `LINKS`.
         parts: its parts, in order.
         trail: links to the pages above it.
-        still: parts that only the whole page has: they do not change by themselves.
+        still: parts of the whole page only, which do not change by themselves.
     """
 
     title: str
@@ -81,12 +81,12 @@ class Page(NamedTuple):
 
 @dataclass
 class Cluster:
-    """The content that pages are made from.
+    """The content of pages.
 
     Attributes:
         picture: the objects.
         series: the recent past.
-        figures: figures of queues that only their scheduler knows.
+        figures: figures of queues from their scheduler.
         figures_at: the time of these, microseconds since 1970; 0 for figures that are always current.
         now: the time, microseconds since 1970.
         problems: messages to show on every page.
@@ -100,13 +100,13 @@ class Cluster:
     problems: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        """Begin without anything known."""
+        """Start without any data."""
         self._forest: tuple[tuple[Any, ...], Forest] | None = None
         self._sums: tuple[tuple[int, int], Amounts, Amounts] | None = None
 
     @property
     def forest(self) -> Forest:
-        """The queues, made again only if something has changed."""
+        """The queues, rebuilt only after changes."""
         picture = self.picture
         version = (picture.queues.version, picture.groups.version, picture.jobs.version, id(self.figures))
         if self._forest is None or self._forest[0] != version:
@@ -115,7 +115,7 @@ class Cluster:
 
     @property
     def sums(self) -> tuple[Amounts, Amounts]:
-        """The amounts that all nodes offer, and those that the pods on them request."""
+        """The total of all nodes, and the requests of the pods on them."""
         version = self.picture.nodes.version, self.picture.pods.version
         if self._sums is None or self._sums[0] != version:
             self._sums = version, self.picture.offered(), self.picture.used()
@@ -123,11 +123,11 @@ class Cluster:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Changes whenever a page may show something else."""
+        """Changes whenever pages may change."""
         return self.picture.version, self.series.version, id(self.figures), len(self.problems)
 
     def resources(self, query: Query) -> tuple[list[str], str]:
-        """The resources to choose from, and the chosen one: devices if there are any, or else cpu."""
+        """The resources to choose from, and the chosen one: devices if available, or else cpu."""
         names = main_resources(self.sums[0])[:MOST_RESOURCES]
         default = names[2] if len(names) > 2 else "cpu"
         wanted = query.get("resource", "")
@@ -141,7 +141,7 @@ def job_path(kind: str, key: Key | Mapping[str, str]) -> str:
 
 
 def history_path(namespace: str, name: str) -> str:
-    """The path of the page of a job that is only in the history."""
+    """The path of the page of a job that exists only in the history."""
     return f"/history/{quote(namespace, safe='')}/{quote(name, safe='')}"
 
 
@@ -151,12 +151,12 @@ def node_path(name: str) -> str:
 
 
 def page_of(path: str, query: Query, cluster: Cluster) -> Page | None:
-    """The page at a path, as it is escaped in an address; None if there is none.
+    """The page at an escaped path; None if it does not exist.
 
     Args:
         path: the path.
         query: the query, decoded.
-        cluster: what to show.
+        cluster: the content to show.
     """
     query = {name: value[:LONGEST_TEXT] for name, value in query.items() if value}
     match [unquote(each) for each in path.strip("/").split("/")]:
@@ -185,16 +185,16 @@ def page_of(path: str, query: Query, cluster: Cluster) -> Page | None:
 
 
 def plan_page(manifest: str, outcome: Mapping[str, Any] | None, narrow: str = "") -> Page:
-    """The page with the form for a plan, and the outcome of one; `narrow` says the reason for which it may fail."""
+    """The page with the form for a plan, and its outcome; `narrow` is the reason why it may fail."""
     model = {"most": MOST_MANIFEST, "seconds": PLAN_SECONDS, "manifest": manifest, "outcome": outcome, "narrow": narrow}
     return Page("Plan", "/plan", [Part("plan", "plan.html", model)])
 
 
 def narrow_rights(namespace: str, refused: Iterable[str]) -> str:
-    """Return the reason for which plans of a user with few rights may fail; empty for none.
+    """Return the reason why plans of a user with few permissions may fail; empty for none.
 
     Args:
-        namespace: the only namespace that is shown; empty for all.
+        namespace: the only namespace to show; empty for all.
         refused: plurals of the kinds that may not be listed.
     """
     kinds = ", ".join(sorted(refused))
@@ -326,7 +326,7 @@ def _job(kind: str, namespace: str, name: str, query: Query, cluster: Cluster) -
     pods = picture.pods_of(entry) if entry is not None else []
     place = paging(len(pods), _number(query))
     by_task = Counter((pod.task, pod.phase) for pod in pods)
-    if job is not None and not pods:  # they are gone, but the job's status has counted them
+    if job is not None and not pods:  # they no longer exist, but the job's status has counted them
         by_task.update({(task.name, phase): count for task in job.tasks for phase, count in task.phases.items()})
     phases = [phase for phase in PHASES if any(at[1] == phase for at in by_task)] or ["Pending", "Running"]
     begin = min([pod.created for pod in pods], default=cluster.now)
@@ -370,7 +370,7 @@ def _past(path: str, query: Query) -> Part:
 
 
 def _history(query: Query) -> Page:
-    """Usage over time, and jobs that may be deleted by now."""
+    """Usage over time, and jobs that may have been deleted."""
     span = query.get("span", "day")
     wanted = {name: query[name] for name in ("queue", "user", "name") if name in query}
     usage = f"/history/usage?span={quote(span, safe='')}"
@@ -404,7 +404,7 @@ def _lazy(id: str, title: str, source: str, button: str, words: str, at_once: bo
 
 
 class Span(NamedTuple):
-    """The life of a pod on the timeline of its job: places and widths in percent, and the same in words."""
+    """The life of a pod on the timeline of its job: positions and widths in percent, and as text."""
 
     waited_from: float
     waited: float

@@ -1,7 +1,7 @@
-"""`Picture`: the state of a cluster as the pages show it, kept up to date event by event.
+"""`Picture`: the state of a cluster for the pages, updated with each event.
 
-Sums (use of nodes, states of jobs by queue, reasons for waiting) change with each row, so that a page costs what it
-shows and not what the cluster holds. Its tables are the handlers of the watches.
+Sums (usage of nodes, states of jobs by queue, reasons for waiting) are updated with each row, so that the cost of a
+page depends on its content, not on the size of the cluster. Its tables are the handlers of the watches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kilauea.engine.model.nodes import natural
 WAITING, RUNNING, DONE, FAILED = "waiting", "running", "done", "failed"
 STATES = (WAITING, RUNNING, DONE, FAILED)
 MOST_EVICTIONS = 1000
-"""Evictions that are remembered, also after the server has forgotten their events."""
+"""Maximum number of evictions to remember, even after the server has deleted their events."""
 
 _STATES = {
     "Pending": WAITING,
@@ -34,7 +34,7 @@ _STATES = {
     "Terminated": FAILED,
     "Aborted": FAILED,
 }
-"""States of phases; a phase that is not here is running."""
+"""States by phase; other phases are running."""
 _FOR = re.compile(r"Preempted by (pod group|\S+) (\S+)/(\S+?)(?: of queue (\S+))? on node (\S+)")
 _BECAUSE = "Pod is evicted, because of "
 
@@ -44,17 +44,17 @@ class Entry(NamedTuple):
 
     Attributes:
         kind: `Job`, or `PodGroup`.
-        key: namespace and name of it.
-        group: key of its pod group; None before there is one.
+        key: its namespace and name.
+        group: key of its pod group; None until it exists.
         queue: its queue.
         state: one of `STATES`.
-        phase: its phase, as its status has it.
-        owner: kind and name of the workload that has the pod group; empty for a job.
-        wanted: pods that it wants at all; 0 if that is not known.
-        least: pods that it needs at once.
+        phase: the phase in its status.
+        owner: kind and name of the workload that owns the pod group; empty for a job.
+        wanted: desired number of pods; 0 if unknown.
+        least: minimum number of pods.
         running: running pods.
         created: microseconds since 1970.
-        since: since when it has been in this state; 0 if that is not known.
+        since: the time since which it is in this state; 0 if unknown.
         reason: code of the reason why it waits.
         message: the same as a sentence.
         priority: name of its priority class.
@@ -86,12 +86,12 @@ class Eviction(NamedTuple):
     """A pod that was evicted.
 
     Attributes:
-        at: when, microseconds since 1970.
+        at: its time, microseconds since 1970.
         pod: its key.
-        node: the node that it was on; empty if unknown.
+        node: its node; empty if unknown.
         job: kind and key of the job or pod group that lost it; None if unknown.
-        queue: queue of that; empty if unknown.
-        by: kind, namespace, name and queue of the workload that gets the room; None if unknown.
+        queue: queue of that job; empty if unknown.
+        by: kind, namespace, name and queue of the preemptor; None if unknown.
         why: the action of the scheduler, such as `reclaim`, or the whole message of another program.
     """
 
@@ -163,17 +163,17 @@ class Picture:
 
     @property
     def version(self) -> int:
-        """Grows with each change of anything."""
+        """Increases with each change."""
         return sum(table.version for _, table, _ in self.watched)
 
     @property
     def complete(self) -> bool:
-        """True once every kind has been listed, or is refused."""
+        """True once every kind has been listed, or is forbidden."""
         return all(table.complete or table.refused for _, table, _ in self.watched)
 
     @property
     def refusals(self) -> dict[str, str]:
-        """Messages of the server about kinds that may not be listed, by plural."""
+        """Error messages of the server about forbidden kinds, by plural."""
         return {resource.plural: table.refused for resource, table, _ in self.watched if table.refused}
 
     # --- changes
@@ -228,7 +228,7 @@ class Picture:
         self._refresh(key)
 
     def _refresh(self, key: Key) -> None:
-        """Make the entry of a job again."""
+        """Rebuild the entry of a job."""
         job = self.jobs.get(*key)
         at = self._group_of_job.get(key)
         group = self.groups.get(*at) if at is not None else None
@@ -265,7 +265,7 @@ class Picture:
             del self.counts[at]
 
     def _event(self, old: rows.Event | None, new: rows.Event | None) -> None:
-        """Take an eviction from the events about it; the server forgets these after an hour, we later."""
+        """Record an eviction from its events; the server deletes these after an hour, we later."""
         if new is None or new.about[0] != "Pod":
             return
         _, key, uid = new.about
@@ -284,7 +284,7 @@ class Picture:
             del self.evictions[next(iter(self.evictions))]
 
     def _eviction(self, key: Key, at: int) -> Eviction:
-        """The eviction of a pod, with the job that loses it as long as the pod is known."""
+        """The eviction of a pod, with its job as long as the pod is known."""
         pod = self.pods.get(*key)
         if pod is None:
             job = self._job_by_name(key)
@@ -298,7 +298,7 @@ class Picture:
         return Eviction(at, key, pod.node, ("Job", owner) if owner else ("PodGroup", group.key), group.queue)
 
     def _job_by_name(self, pod: Key) -> rows.Job | None:
-        """The Volcano job of a pod that is gone: its pods are named `JOB-TASK-NUMBER`."""
+        """The Volcano job of a deleted pod, from its name `JOB-TASK-NUMBER`."""
         words = pod.name.split("-")
         for cut in range(1, len(words) - 1):
             job = self.jobs.get(pod.namespace, "-".join(words[:cut]))
@@ -306,7 +306,7 @@ class Picture:
                 return job
         return None
 
-    # --- what pages ask
+    # --- queries
 
     def find(self, kind: str, namespace: str, name: str) -> Entry | None:
         """The entry of a job or pod group."""
@@ -329,7 +329,7 @@ class Picture:
         return self.entries.get(("Job", job) if job is not None else ("PodGroup", group.key))
 
     def offered(self) -> dict[str, float]:
-        """The amounts that all nodes offer."""
+        """The total of all nodes."""
         total: dict[str, float] = {}
         for node in self.nodes:
             for name, amount in node.offers.items():
@@ -337,7 +337,7 @@ class Picture:
         return total
 
     def used(self) -> dict[str, float]:
-        """The amounts that the pods on all nodes request."""
+        """The total requests of the pods on all nodes."""
         total: dict[str, float] = {}
         for use in self.on_node.values():
             for name, amount in use.used.items():
@@ -401,11 +401,11 @@ Figures = Mapping[str, "QueueFigures"]
 
 
 class QueueFigures(NamedTuple):
-    """Figures of a queue that only its scheduler knows.
+    """Figures of a queue from its scheduler.
 
     Attributes:
-        deserved: amounts that it deserves; None if no plugin says so.
-        allocated: amounts that its pods and those of the queues below it hold; None if that is not known.
+        deserved: deserved amounts; None if no plugin computes them.
+        allocated: amounts that its pods and those of its descendants hold; None if unknown.
     """
 
     deserved: Amounts | None

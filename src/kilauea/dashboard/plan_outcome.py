@@ -1,4 +1,4 @@
-"""The outcome of a plan with pasted objects, from what `kilauea plan -o json` prints."""
+"""The outcome of a plan with pasted objects, from the output of `kilauea plan -o json`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from kilauea.api.yamltext import TextError, YamlDocument, read_documents
 
 MOST_BINDS = 50
-"""Pods with their nodes that are shown."""
+"""Maximum number of shown pods with their nodes."""
 MOST_MESSAGES = 20
-"""Warnings that are shown."""
+"""Maximum number of shown warnings."""
 COMMAND = "kilauea plan -f job.yaml"
 
 
@@ -21,8 +21,8 @@ class Submitted(NamedTuple):
         name: namespace and name.
         starts: True if all its pods start.
         verdict: the outcome in a word or two.
-        words: the same with numbers.
-        code, reason: why the rest waits; empty if nothing does.
+        words: the outcome with numbers.
+        code, reason: the reason why the rest waits; empty if nothing does.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Submitted(NamedTuple):
 
 
 def pasted_names(manifest: bytes) -> set[str] | None:
-    """Namespaces and names of the pasted objects; None if they cannot be read."""
+    """Namespaces and names of the pasted objects; None if they are invalid."""
     documents = list(read_documents(manifest))
     if any(isinstance(each, TextError) for each in documents):
         return None
@@ -57,8 +57,8 @@ def outcome(
     Args:
         plan: the plan; None if there is none.
         pasted: names of the pasted objects; None to show every group that waits to be created.
-        messages: what the command said beside it, a line each: warnings and errors.
-        fault: why the command did not run to its end; empty if it did.
+        messages: other output of the command, one warning or error per line.
+        fault: the reason why the command did not complete; empty if it did.
     """
     warnings, errors = _sorted(messages)
     if fault:
@@ -86,7 +86,7 @@ def outcome(
 
 
 def _is_of(group: str, pasted: set[str] | None) -> bool:
-    """True if a pod group belongs to a pasted object: it has its name, or one that begins with it."""
+    """True if a pod group belongs to a pasted object: its name equals or begins with that of the object."""
     return pasted is None or any(group == name or group.startswith(f"{name}-") for name in pasted)
 
 
@@ -120,7 +120,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _sorted(messages: str) -> tuple[list[str], list[str]]:
-    """Warnings and errors; a line without either word goes on with the one before it."""
+    """Warnings and errors; a line without either word continues the previous one."""
     warnings: list[str] = []
     errors: list[str] = []
     last: list[str] | None = None

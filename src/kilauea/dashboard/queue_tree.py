@@ -1,4 +1,4 @@
-"""The tree of queues as lines of a table: what each deserves, uses and borrows, and its waiting jobs."""
+"""The tree of queues as lines of a table: deserved, used and borrowed amounts, and waiting jobs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kilauea.dashboard.series import Sample, Series
 from kilauea.engine.model.nodes import natural
 
 MOST_LINES = 60
-"""Lines of a page."""
+"""Maximum number of lines on a page."""
 POINTS = 60
-"""Points of the small line beside each queue."""
+"""Number of points of the sparkline of each queue."""
 SPARK_WIDTH, SPARK_HEIGHT = 80, 20
 _UNKNOWN = QueueFigures(None)
 
@@ -26,16 +26,16 @@ class Line(NamedTuple):
 
     Attributes:
         name: the queue.
-        depth: levels above it that the table shows.
-        below: number of queues anywhere below it.
+        depth: number of shown levels above it.
+        below: number of its descendants.
         folded: True if these are not shown.
         state: the state of the queue.
         guarantee, deserved, used, borrowed, limit: amounts as texts; a dash for none.
         borrows: True if it uses more than it deserves.
-        bar: the same as a picture.
-        words: the same as a sentence.
-        waiting, running: jobs in it and in the queues below.
-        spark: points of the line of what it used lately, for an SVG of `SPARK_WIDTH` by `SPARK_HEIGHT`.
+        bar: the amounts as a bar.
+        words: the amounts as a sentence.
+        waiting, running: jobs in it and its descendants.
+        spark: points of its recent usage, for an SVG of `SPARK_WIDTH` by `SPARK_HEIGHT`.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Line(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """Lines of queues, and how many there are in all."""
+    """Lines of queues, and the total number of queues."""
 
     lines: Sequence[Line]
     total: int
@@ -66,9 +66,9 @@ class Tree(NamedTuple):
 
 
 class Forest:
-    """All queues by their places, with sums over the queues below; made once for each state of the picture.
+    """All queues in the order of the tree, with sums over descendants; built once for each state of the picture.
 
-    A queue whose parent does not exist stands at the top beside the root, and so does the first of a cycle.
+    A queue whose parent does not exist is at the top next to the root, and so is the first of a cycle.
     """
 
     def __init__(self, picture: Picture, figures: Figures) -> None:
@@ -86,7 +86,7 @@ class Forest:
         self.depths: dict[str, int] = {}
         self.tops = sorted(tops, key=lambda name: (name != ROOT_QUEUE, name))
         order = [each for top in self.tops for each in self._walk(top, 0)]
-        for name in self.queues:  # what is left is below itself
+        for name in self.queues:  # the rest is in cycles
             if name not in self.depths:
                 self.tops.append(name)
                 order += self._walk(name, 0)
@@ -114,14 +114,14 @@ class Forest:
         return self.queues[name].parent if self.depths[name] else ""
 
     def path(self, name: str) -> list[str]:
-        """The queues above one, from the top, and itself."""
+        """The ancestors of a queue, from the top, and itself."""
         out = [name]
         while parent := self._shown_parent(out[-1]):
             out.append(parent)
         return out[::-1]
 
     def under(self, name: str) -> list[str]:
-        """A queue and all below it, in the order of the table."""
+        """A queue and its descendants, in the order of the table."""
         if name not in self.depths:
             return []
         start, depth = self.order.index(name), self.depths[name]
@@ -131,16 +131,16 @@ class Forest:
         return self.order[start:end]
 
     def used(self, name: str) -> Amounts:
-        """The amounts that a queue and those below it hold."""
+        """The amounts that a queue and its descendants hold."""
         return self.queues[name].allocated
 
     def deserved(self, name: str) -> Amounts | None:
-        """The amounts that a queue deserves: by its scheduler, or else by its object."""
+        """The deserved amounts of a queue: from its scheduler, or else from its object."""
         known = self._figures.get(name, _UNKNOWN).deserved
         return self.queues[name].deserved if known is None else known
 
     def samples(self, offered: Amounts) -> dict[str, Sample]:
-        """A sample of each queue; a root that nothing limits deserves all that nodes offer."""
+        """A sample of each queue; a root without limits deserves the total of the nodes."""
         out = {}
         for name in self.queues:
             deserved = self.deserved(name) or (offered if name == ROOT_QUEUE else {})
@@ -163,7 +163,7 @@ def tree(
 
     Args:
         forest: the queues.
-        offered: what the nodes offer.
+        offered: the total of the nodes.
         resource: the resource to show.
         series: the recent past.
         top: show only the queues below this one.
@@ -188,7 +188,7 @@ def tree(
 
 
 def _depth(forest: Forest, names: Sequence[str], most: int) -> int:
-    """The deepest level down to which all queues have room, and at least the children of the first."""
+    """The deepest level that fits for all queues, at least the children of the first."""
     counts = Counter(forest.depths[name] for name in names)
     least = min(counts, default=0) + 1
     total = 0
@@ -236,7 +236,7 @@ def _words(resource: str, used: float, deserved: float | None, over: float) -> s
 
 
 def spark(values: Sequence[float | None]) -> str:
-    """Points of a small line, drawn to its own highest value; empty if there are fewer than two."""
+    """Points of a sparkline, scaled to its own maximum; empty for fewer than two."""
     step = max(1, len(values) // POINTS)
     known = [value for value in values[::-1][::step][::-1] if value is not None]
     if len(known) < 2:

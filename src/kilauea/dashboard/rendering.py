@@ -1,7 +1,7 @@
 """From models of pages to HTML. All text from objects is escaped: names with markup are shown as text.
 
-Characters that do not print, such as marks of direction, are spelled out as in terminals: they could make a text look
-like another.
+Nonprinting characters, such as directional marks, are escaped as in terminals: they could make a text look like
+another.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Renderer:
 
     Args:
         now: the time, in microseconds since 1970.
-        server: the address of the cluster, as it is shown.
+        server: the address of the cluster to show.
     """
 
     def __init__(self, now: Callable[[], int], server: str) -> None:
@@ -60,11 +60,11 @@ class Renderer:
         return self.template(part.template, part.model)
 
     def template(self, name: str, model: Mapping[str, Any]) -> str:
-        """A template that shows a model."""
+        """Render a template with a model."""
         return self._environment.get_template(name).render(model=model)
 
     def login(self, label: str, error: str = "") -> str:
-        """The page on which to log in; `label` says what to give."""
+        """The login page; `label` describes the required secret."""
         return self._environment.get_template("login.html").render(label=label, error=error)
 
     def _age(self, at: int) -> str:
@@ -78,14 +78,14 @@ def change(id: str, html: str) -> str:
 
 
 def with_query(path: str, query: Mapping[str, Any], **changed: Any) -> str:
-    """A path with a query, of which some values are changed; None takes one out."""
+    """A path with a query in which some values are changed; None removes one."""
     merged = {**query, **changed}
     found = {name: value for name, value in merged.items() if value not in (None, "")}
     return f"{path}?{urlencode(found)}" if found else path
 
 
 def _visible(value: object) -> object:
-    """A value as it is shown: text without characters that do not print, but with its lines and tabs."""
+    """A value for display: text without nonprinting characters, but with its line breaks and tabs."""
     if hasattr(value, "__html__"):
         return value
     return "".join(part if part in ("\n", "\t") else printable(part) for part in _LINES_AND_TABS.split(str(value)))

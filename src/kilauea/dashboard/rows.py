@@ -1,6 +1,6 @@
-"""Objects as the pages need them: only the few fields that are shown, in the engine's units.
+"""Objects reduced to the few fields that pages show, in the engine's units.
 
-A cluster may have 50,000 pods, so an object is decoded once, when a watch tells of it, and a small row is kept.
+A cluster may have 50,000 pods, so an object is decoded once, when it arrives from a watch, and stored as a small row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VC_JOB = "batch.volcano.sh"
 
 
 def amounts_of(resources: ResourceMap | None) -> Amounts:
-    """Amounts of a resource list; none if one of them cannot be read, which the scheduler reports."""
+    """Amounts of a resource list; empty if one of them is invalid, which the scheduler reports."""
     try:
         return resource_amounts(resources)
     except QuantityError:
@@ -35,7 +35,7 @@ def amounts_of(resources: ResourceMap | None) -> Amounts:
 
 
 def time_of(text: str | None) -> int:
-    """Microseconds since 1970; 0 for none and for what is not a time."""
+    """Microseconds since 1970; 0 if missing or invalid."""
     try:
         return parse_time(text) if text else 0
     except ValueError:
@@ -61,12 +61,12 @@ class Pod(NamedTuple):
         task: name of its task in a Volcano job.
         node: its node; empty while it waits.
         phase: `Pending`, `Running`, `Succeeded`, `Failed`, or `Terminating` while it is being deleted.
-        requests: what it requests, `pods` included.
+        requests: its requests, including `pods`.
         created: microseconds since 1970.
-        started: the same, of its start; 0 before.
-        ended: the same, of the end of its last container; 0 before.
+        started: time of its start; 0 before.
+        ended: end of its last container; 0 before.
         nominated: the node that it is nominated to.
-        reason: why it waits or failed, as its status says.
+        reason: the reason in its status why it waits or failed.
         owner: kind and name of its controller.
     """
 
@@ -86,12 +86,12 @@ class Pod(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """True if it takes room on its node."""
+        """True if it uses resources of its node."""
         return bool(self.node) and self.phase not in ("Succeeded", "Failed")
 
 
 _shared: dict[bytes, Amounts] = {}
-"""Requests by their content: the pods of a job have the same."""
+"""Requests by their content: pods of a job share them."""
 _MOST_SHARED = 10_000
 
 
@@ -177,8 +177,8 @@ class Group(NamedTuple):
         key: namespace and name.
         uid: its uid.
         queue: its queue.
-        phase: as the scheduler writes it.
-        least: pods that it needs at once.
+        phase: its phase.
+        least: minimum number of pods.
         running: running pods.
         created: microseconds since 1970.
         reason: code of the condition that keeps it waiting, such as `NotEnoughResources`; empty if it does not wait.
@@ -227,7 +227,7 @@ def group(found: scheduling.PodGroup) -> Group:
 
 
 class Task(NamedTuple):
-    """A task of a Volcano job: its name, wanted pods, and pods by phase."""
+    """A task of a Volcano job: its name, desired number of pods, and pods by phase."""
 
     name: str
     replicas: int
@@ -242,9 +242,9 @@ class Job(NamedTuple):
         uid: its uid.
         queue: its queue.
         phase: its phase.
-        message: the reason that its status gives.
-        changed: when the phase changed, microseconds since 1970.
-        least: pods that it needs at once.
+        message: the message in its status.
+        changed: time of the last phase change, microseconds since 1970.
+        least: minimum number of pods.
         tasks: its tasks.
         counts: pods by phase, in lower case.
         created: microseconds since 1970.
@@ -306,10 +306,10 @@ class Queue(NamedTuple):
         state: `Open`, `Closed`, `Closing` or `Unknown`.
         weight: its weight.
         priority: its priority.
-        guarantee: amounts kept for it.
-        deserved: amounts that it deserves; None if the object leaves that to the weights.
-        capability: the most that it may hold; None for no limit.
-        allocated: amounts that its pods and those of the queues below it hold.
+        guarantee: guaranteed amounts.
+        deserved: deserved amounts; None if they are not in the object.
+        capability: maximum amounts; None for no limit.
+        allocated: amounts that its pods and those of its descendants hold.
     """
 
     name: str
@@ -348,9 +348,9 @@ class Node(NamedTuple):
         name: its name.
         uid: its uid.
         state: `Ready`, `NotReady`, or `Cordoned` if no new pods may come.
-        offers: what its pods can request.
+        offers: its allocatable amounts.
         labels: its labels.
-        taints: its taints, as kubectl writes them.
+        taints: its taints in kubectl's syntax.
     """
 
     name: str
@@ -390,7 +390,7 @@ def node(found: WatchedNode) -> Node:
 
 
 class HyperNode(NamedTuple):
-    """A network domain; `fault` says why it cannot be read, and its domain is None then."""
+    """A network domain; if it is invalid, `fault` is the reason and its domain is None."""
 
     name: str
     domain: Domain | None
@@ -427,7 +427,7 @@ class WatchedEvent(Wire):
 
 
 class Event(NamedTuple):
-    """An event: what was said about an object, how often, and when last (microseconds since 1970)."""
+    """An event: its message about an object, its count, and its last time (microseconds since 1970)."""
 
     key: Key
     about: tuple[str, Key, str]
@@ -440,10 +440,10 @@ class Event(NamedTuple):
 
 
 def event(found: WatchedEvent) -> Event:
-    """The row of an event.
+    """Convert an event to its row.
 
-    One that names an object of another namespace is about one of its own: those who write events in one namespace
-    say nothing about others, although the API server lets them.
+    The namespace of the object is always that of the event: permission to write events in one namespace must not affect
+    others, although the API server allows it.
     """
     about, own = found.involved_object, found.metadata.namespace or ""
     if about.namespace not in ("", own):
@@ -461,7 +461,7 @@ def event(found: WatchedEvent) -> Event:
 
 
 def reader(wire: type[Any], row: Callable[[Any], Any]) -> Callable[[bytes], Any]:
-    """A function from the bytes of an object to its row.
+    """Return a function from the bytes of an object to its row.
 
     It raises `msgspec.MsgspecError` for what is not such an object.
     """

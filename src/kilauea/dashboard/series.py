@@ -1,4 +1,4 @@
-"""Recent history in numbers: how much each queue used and deserved, in samples at regular intervals."""
+"""Recent metrics: used and deserved amounts of each queue, in samples at regular intervals."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from kilauea.api.times import SECOND
 
 KEPT = 360
-"""Samples that are kept."""
+"""Number of samples to keep."""
 PERIOD_SECONDS = 10
-"""Seconds between two samples: an hour is kept."""
+"""Seconds between two samples, for an hour in total."""
 MOST_QUEUES = 5000
-"""Queues that have a series; further ones have none."""
+"""Maximum number of queues with a series."""
 FIGURES = ("used", "deserved")
 
 
 class Sample(NamedTuple):
-    """A queue at a time: amounts by resource, in the engine's units; NaN for no such limit."""
+    """A sample of a queue: amounts by resource, in the engine's units; NaN for no limit."""
 
     used: Mapping[str, float]
     deserved: Mapping[str, float]
@@ -30,7 +30,7 @@ class Sample(NamedTuple):
 class Series:
     """Samples of all queues, as float32 in blocks of queues x figures x samples, one for each resource.
 
-    A queue that is gone keeps its samples as long as they last.
+    A deleted queue keeps its samples until they expire.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Series:
         return [int(at) for at in self._times[self._columns()] // SECOND]
 
     def of(self, queue: str, resource: str) -> tuple[list[float | None], list[float | None]]:
-        """Amounts of a resource that a queue used and deserved, by sample; None for no sample or no limit."""
+        """Used and deserved amounts of a resource in a queue, by sample; None without a sample or limit."""
         row, block = self._rows.get(queue), self._blocks.get(resource)
         if row is None or block is None:
             none: list[float | None] = [None] * len(self)

@@ -38,14 +38,14 @@ class Table(Generic[Row]):
     """Rows by key.
 
     Args:
-        read: reads the row of an object; raises `msgspec.MsgspecError` for what is not one.
-        changed: told of each change with the row before and after, None for no row.
+        read: converts an object to its row; raises `msgspec.MsgspecError` for invalid ones.
+        changed: called with the row before and after each change, None for no row.
 
     Attributes:
-        version: grows with each change.
+        version: increases with each change.
         complete: True once all objects have been listed.
-        refused: the server's message if the objects may not be listed; empty if they may.
-        unread: objects that could not be read, by key.
+        refused: the server's message if listing is forbidden; empty if it is allowed.
+        unread: invalid objects, by key.
     """
 
     def __init__(
@@ -74,16 +74,16 @@ class Table(Generic[Row]):
         """The rows of those objects that exist, in the order of the keys."""
         return [row for key in keys if (row := self._rows.get(key)) is not None]
 
-    # --- what a reflector tells
+    # --- events of the reflector
 
     def reduce(self, text: bytes) -> bytes:
-        """Take an object of a list as it arrives, and return its key as bytes: a list of all pods is large."""
+        """Store an object of a list as it arrives, and return only its key: a list of all pods is large."""
         key = key_in(text)
         self._put(key, self._row(key, text))
         return _token(key)
 
     def on_relist(self, items: Sequence[Text], version: str) -> None:
-        """These are all objects there are, reduced or not."""
+        """Replace all objects by those in a list, reduced or not."""
         found = {self.reduce(text) if text.startswith(b"{") else text for text in map(bytes_of, items)}
         for key in [key for key in self._rows if _token(key) not in found]:
             self._put(key, None)
@@ -92,7 +92,7 @@ class Table(Generic[Row]):
         self.version += 1
 
     def on_events(self, batch: Sequence[Seen]) -> None:
-        """These changes were made since."""
+        """Apply changes."""
         for seen in batch:
             if seen.type != "BOOKMARK":
                 key = key_in(seen.object)
@@ -101,7 +101,7 @@ class Table(Generic[Row]):
                 self._put(key, None if seen.type == "DELETED" else self._row(key, seen.object))
 
     def refuse(self, message: str) -> None:
-        """Forget all objects: the server does not let them be listed."""
+        """Remove all objects: the server forbids listing them."""
         for key in list(self._rows):
             self._put(key, None)
         self.refused = message

@@ -7,17 +7,17 @@ from math import floor, log10
 from typing import NamedTuple
 
 MOST_NAMES = 6
-"""Queues with a colour of their own; the others are one."""
+"""Number of queues with a separate color; the others share one."""
 OTHERS = "others"
 HEIGHT = 100.0
 """Height of the chart, in its own units; each bar is one unit wide."""
 
 
 class Bar(NamedTuple):
-    """The usage of one queue in one part of the time.
+    """The usage of one queue in one interval.
 
     Attributes:
-        x, y, height: place and height in the chart.
+        x, y, height: position and height in the chart.
         rank: number of the queue among those shown, which selects the colour.
     """
 
@@ -28,7 +28,7 @@ class Bar(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A queue in the legend: its rank, name and whole usage."""
+    """A queue in the legend: its rank, name and total usage."""
 
     rank: int
     name: str
@@ -39,10 +39,10 @@ class Chart(NamedTuple):
     """Stacked bars.
 
     Attributes:
-        bars: of all parts and queues.
+        bars: bars of all intervals and queues.
         lines: the legend, the largest first.
         top: the amount at the upper edge.
-        width: number of parts.
+        width: number of intervals.
     """
 
     bars: Sequence[Bar]
@@ -52,11 +52,11 @@ class Chart(NamedTuple):
 
 
 _TOPS = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)
-"""Upper edges of charts, times a power of ten: half of each is a short number, too."""
+"""Possible upper edges of charts, times a power of ten: half of each is a short number, too."""
 
 
 def ranks(charts: Sequence[Sequence[Mapping[str, float]]]) -> dict[str, int]:
-    """The colours of queues, the same in several charts: the largest first, by their mean part of each chart."""
+    """The colors of queues, the same in several charts: ranked by their mean fraction of each chart."""
     parts: dict[str, float] = {}
     for chart in charts:
         totals = _totals(chart)
@@ -76,10 +76,10 @@ def _totals(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def usage_chart(parts: Sequence[Mapping[str, float]], colours: Mapping[str, int] | None = None) -> Chart:
-    """The chart of amounts by queue, for parts of equal length, the oldest first.
+    """The chart of amounts by queue, for intervals of equal length, the oldest first.
 
     Args:
-        parts: the amounts of each part, by queue.
+        parts: the amounts of each interval, by queue.
         colours: the queues that are shown by name, with their ranks; None for the largest of this chart.
     """
     totals = _totals(parts)
@@ -105,7 +105,7 @@ def usage_chart(parts: Sequence[Mapping[str, float]], colours: Mapping[str, int]
 
 
 def _edge(amount: float) -> float:
-    """The upper edge of a chart that has room for an amount."""
+    """The upper edge of a chart that fits an amount."""
     if amount <= 0:
         return 0.0
     power = 10.0 ** floor(log10(amount))

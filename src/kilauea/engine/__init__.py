@@ -1,5 +1,5 @@
 """The decision: events in, ClusterState, Plan out.
 
-Pure: no file, socket, clock or randomness of its own. `cycle.py` is the door, `state.py` the memory, `session.py` one
-cycle, `plan.py` what comes out.
+Pure: it does not use files, sockets, clocks or randomness. `cycle.py` is the entry point, `state.py` the cluster state,
+`session.py` one cycle, `plan.py` the result.
 """

@@ -1,5 +1,5 @@
-"""The history of a cluster: what happened to its jobs and pods, when and why, even after they are deleted.
+"""The history of a cluster: the events of its jobs and pods with times and reasons, even after they are deleted.
 
-`records.py` has the types, `recording.py` makes records of objects as they change, `store.py` keeps them in one file,
-and `usage.py`, `timeline.py` and `estimates.py` answer questions about them.
+`records.py` defines the types, `recording.py` creates records from changes of objects, `store.py` stores them in one
+file, and `usage.py`, `timeline.py` and `estimates.py` evaluate them.
 """

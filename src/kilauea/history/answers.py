@@ -1,7 +1,7 @@
 """Queries of a history and their results, the same for API requests and for commands that read the file.
 
-`jobhistories` are jobs, one of them with all its pods and events; `usagereports` are sums of what was held;
-`historyrecords` are the records as they are. Times in questions are RFC 3339.
+`jobhistories` are jobs, a single one with all its pods and events; `usagereports` are sums of usage; `historyrecords`
+are the records themselves. Times in queries are RFC 3339.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kilauea.history.usage import BY, UsageRow, usage
 GROUP, VERSION = "history.kilauea.dev", "v1alpha1"
 JOBS, USAGE, RECORDS = "jobhistories", "usagereports", "historyrecords"
 MOST_PARTS = 100
-"""Parts of the time of a report."""
+"""Maximum number of intervals of a report."""
 MOST_JOBS = 1000
-"""Jobs in an answer, unless the question has another limit."""
+"""Default number of jobs in an answer."""
 CHUNK = 256
-"""Records that are sent together."""
+"""Number of records sent together."""
 _PARAMETERS = {
     JOBS: frozenset({"name", "queue", "user", "since", "until", "limit", "pods", "uid"}),
     USAGE: frozenset({"by", "since", "until", "parts"}),
@@ -35,15 +35,15 @@ _GENERAL = frozenset({"timeout", "pretty", "resourceVersion", "labelSelector", "
 
 
 class JobAnswer(msgspec.Struct, frozen=True):
-    """A job, and what was asked for of it.
+    """A job with requested details.
 
     Attributes:
         metadata: its name, namespace and uid.
         job: its record.
         pods: its pods.
         events: its events.
-        others: uids of other jobs of this name, the newest first.
-        seen: the history is complete up to here.
+        others: uids of other jobs with this name, the newest first.
+        seen: time up to which the history is complete.
     """
 
     metadata: dict[str, str]
@@ -59,10 +59,10 @@ class JobsAnswer(msgspec.Struct, frozen=True):
 
     Attributes:
         items: the jobs.
-        since: the history is complete from here on.
-        gaps: spans of time in which nothing was recorded, and why.
-        more: True if there are older ones beyond the limit.
-        seen: the history is complete up to here.
+        since: time from which on the history is complete.
+        gaps: time spans without records, with the reasons.
+        more: True if there are older jobs beyond the limit.
+        seen: time up to which the history is complete.
     """
 
     items: list[JobAnswer]
@@ -73,7 +73,7 @@ class JobsAnswer(msgspec.Struct, frozen=True):
 
 
 class UsagePart(msgspec.Struct, frozen=True):
-    """The usage in a part of the time of a report; times are microseconds since 1970."""
+    """The usage in an interval of a report; times are microseconds since 1970."""
 
     begin: int
     end: int
@@ -84,13 +84,13 @@ class UsageAnswer(msgspec.Struct, frozen=True):
     """The usage.
 
     Attributes:
-        by: what was added up.
+        by: the key of the sums.
         begin: microseconds since 1970.
         end: microseconds since 1970.
         rows: the sums.
-        since: the history is complete from here on.
-        gaps: spans of time in which nothing was recorded, and why.
-        parts: the same for parts of equal length, if the question asks for them.
+        since: time from which on the history is complete.
+        gaps: time spans without records, with the reasons.
+        parts: the usage in intervals of equal length, if requested.
     """
 
     by: str
@@ -103,14 +103,14 @@ class UsageAnswer(msgspec.Struct, frozen=True):
 
 
 class BadQuestion(ValueError):
-    """A parameter cannot be used; the message names it, its value and the fix."""
+    """An invalid parameter; the message names it, its value and the fix."""
 
 
 def jobs_answer(history: History, namespace: str, query: Mapping[str, str]) -> JobsAnswer:
     """Jobs of a namespace, or of all.
 
     Raises:
-        BadQuestion: a parameter cannot be used.
+        BadQuestion: a parameter is invalid.
     """
     _check(JOBS, query)
     limit = _number(query, "limit", MOST_JOBS)
@@ -130,10 +130,10 @@ def jobs_answer(history: History, namespace: str, query: Mapping[str, str]) -> J
 
 
 def job_answer(history: History, namespace: str, name: str, query: Mapping[str, str]) -> JobAnswer | None:
-    """The newest job of a name, or the one with the uid that the question has; None if there is none.
+    """The newest job with a name, or the one with the uid in the query; None if it does not exist.
 
     Raises:
-        BadQuestion: a parameter cannot be used.
+        BadQuestion: a parameter is invalid.
     """
     _check(JOBS, query)
     found = history.jobs(namespace, name)[::-1]
@@ -145,10 +145,10 @@ def job_answer(history: History, namespace: str, name: str, query: Mapping[str, 
 
 
 def usage_answer(history: History, namespace: str, query: Mapping[str, str], now: int) -> UsageAnswer:
-    """The usage, by queue unless the question says otherwise, over all the time that is known.
+    """The usage, by default by queue, and over the whole history.
 
     Raises:
-        BadQuestion: a parameter cannot be used.
+        BadQuestion: a parameter is invalid.
     """
     _check(USAGE, query)
     by = query.get("by", "queue")
@@ -157,13 +157,13 @@ def usage_answer(history: History, namespace: str, query: Mapping[str, str], now
         raise BadQuestion(f'by: "{by}" is not known: use {", ".join(BY)}')
     end = _time(query, "until")
     begin = _time(query, "since")
-    known = history.seen or now  # of pods that run, no more is known than that they ran until then
+    known = history.seen or now  # running pods are known only to have run until then
     end = known if end is None else min(end, known)
     begin = 0 if begin is None else begin
     count = _number(query, "parts", 0)
     if count > MOST_PARTS or (count and not query.get("since")):
         raise BadQuestion(f'parts: "{count}" is not possible: use at most {MOST_PARTS}, together with since')
-    whole = _time(query, "until") or now  # parts stay where they are, however far the history is
+    whole = _time(query, "until") or now  # intervals stay in place, regardless of the end of the history
     marks = [begin + (whole - begin) * number // count for number in range(count + 1)] if count else []
     parts = [UsagePart(a, b, usage(history, key, a, min(b, known), namespace)) for a, b in pairwise(marks)]
     rows = usage(history, key, begin, end, namespace)
@@ -174,7 +174,7 @@ def records_answer(history: History, namespace: str, query: Mapping[str, str], n
     """All records, or events of some kinds, as the lines of an export, in pieces.
 
     Raises:
-        BadQuestion: a parameter cannot be used.
+        BadQuestion: a parameter is invalid.
     """
     _check(RECORDS, query)
     since, until = _time(query, "since"), _time(query, "until")
@@ -197,7 +197,7 @@ def encoded(kind: str, found: JobsAnswer | JobAnswer | UsageAnswer) -> bytes:
 
 
 def _pieces(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Lines, many at a time."""
+    """Group lines into chunks."""
     piece: list[bytes] = []
     for line in lines:
         piece.append(line)
@@ -213,7 +213,7 @@ def _metadata(job: JobRecord) -> dict[str, str]:
 
 
 def _gaps(history: History, query: Mapping[str, str]) -> list[tuple[int, int, str]]:
-    """The gaps in the time that a question is about."""
+    """The gaps in the time span of a query."""
     since, until = _time(query, "since"), _time(query, "until")
     return [gap for gap in history.gaps if (since is None or gap[1] > since) and (until is None or gap[0] < until)]
 

@@ -1,4 +1,4 @@
-"""The input of a recording: changes of objects, as watches show them, and evictions, as the scheduler tells them."""
+"""The input of a recording: changes of objects from watches, and evictions from the scheduler."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kilauea.api.ports import Seen, Text, bytes_of
 
 
 class Evicted(NamedTuple):
-    """An eviction that the scheduler has carried out.
+    """An eviction carried out by the scheduler.
 
     Attributes:
-        time: when.
+        time: its time.
         pod: the pod, as `namespace/name`.
         uid: its uid.
-        node: the node that it was on.
-        by: the pod group that gets the room, as `namespace/name`; empty if it is for none.
+        node: its node.
+        by: the pod group that benefits, as `namespace/name`; empty for none.
         by_job: the workload that owns it, in words.
         by_queue: its queue.
         action: the action that decided it.
@@ -33,10 +33,10 @@ class Evicted(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """The changes of one kind that watches have shown.
+    """The changes of one kind from watches.
 
     Attributes:
-        listed: all objects that there are; None if nothing was listed.
+        listed: all objects; None if nothing was listed.
         seen: changes after that; one without a text has a holder.
     """
 
@@ -48,7 +48,7 @@ NO_CHANGES = Changes(None, ())
 
 
 def last_texts(changes: Changes) -> Iterator[tuple[bytes, bool]]:
-    """The last state of each object as text, and whether it is gone."""
+    """The last state of each object as text, and True if it was deleted."""
     for text in changes.listed or ():
         yield bytes_of(text), False
     for seen in last_states(changes.seen):
@@ -56,7 +56,7 @@ def last_texts(changes: Changes) -> Iterator[tuple[bytes, bool]]:
 
 
 def last_states(seen: Sequence[Seen]) -> Iterable[Seen]:
-    """Events without those that a later one about the same object makes needless, where that can be told unread."""
+    """Events without those superseded by a later one of the same object, as far as visible without decoding."""
     last: dict[tuple[str, int], Seen] = {}
     lives: dict[str, int] = {}
     for number, each in enumerate(seen):
@@ -64,7 +64,7 @@ def last_states(seen: Sequence[Seen]) -> Iterable[Seen]:
             continue
         key = getattr(each.holder, "key", "") or f"#{number}"
         life = lives.get(key, 0)
-        last.pop((key, life), None)  # the order is that of the last events
+        last.pop((key, life), None)  # in the order of the last events
         last[key, life] = each
         if each.type == "DELETED":
             lives[key] = life + 1

@@ -1,7 +1,7 @@
-"""The file of a history: one SQLite file in a folder, with copies that are kept when it is damaged.
+"""The file of a history: one SQLite file in a folder, and its repair when it is damaged.
 
-A damaged file never keeps a cluster from running: it is put aside under another name, what can be read of it is copied
-into a new file, and the damage is named.
+A damaged file never keeps a cluster from running: it is renamed, its readable content is copied into a new file, and
+the damage is reported.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class FolderLock:
-    """The right to write the history of a folder, held until it is closed or the process ends."""
+    """The exclusive right to write the history of a folder, held until it is closed or the process ends."""
 
     def __init__(self, folder: Path) -> None:
         path = folder / LOCK
@@ -61,15 +61,15 @@ class FolderLock:
             raise HistoryError(f"{path}: another process writes this history; stop it, or {CHOOSE_FOLDER}") from None
 
     def close(self) -> None:
-        """Let others write."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 
 def open_to_write(folder: Path) -> tuple[apsw.Connection, FolderLock, str]:
-    """Open or make the file of a folder; returns what was wrong with it, empty for nothing.
+    """Open or create the file of a folder; returns the damage that was found, empty for none.
 
     Raises:
-        HistoryError: the folder cannot be used, or another process writes it.
+        HistoryError: the folder is unusable, or another process writes to it.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ def open_to_write(folder: Path) -> tuple[apsw.Connection, FolderLock, str]:
         raise _out_of_reach(folder, error) from error
     try:
         for suffix in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):  # SQLite takes one that may not be opened for a damaged file
+            with suppress(FileNotFoundError):  # SQLite treats an inaccessible file as damaged
                 os.close(os.open(folder / f"{NAME}{suffix}", os.O_RDWR))
         connection, damage = _opened_or_replaced(folder / NAME)
     except OSError as error:
@@ -95,10 +95,10 @@ def _out_of_reach(folder: Path, error: OSError) -> HistoryError:
 
 
 def open_to_read(folder: Path) -> apsw.Connection:
-    """Open the file of a folder that another process may be writing.
+    """Open the file of a folder for reading, while another process may be writing it.
 
     Raises:
-        HistoryError: there is none, or it cannot be read.
+        HistoryError: it does not exist, or cannot be read.
     """
     path = folder / NAME
     if not path.is_file():
@@ -142,7 +142,7 @@ def _opened_or_replaced(path: Path) -> tuple[apsw.Connection, str]:
 
 
 def _problem(connection: apsw.Connection) -> str:
-    """The reason why this program does not read a file as a history; empty if it does."""
+    """The reason why a file is not a valid history; empty if it is."""
     application = connection.pragma("application_id")
     version = connection.pragma("user_version")
     if application != APPLICATION:
@@ -187,7 +187,7 @@ def _put_aside(path: Path) -> Path:
 
 
 def _salvage(aside: Path, into: apsw.Connection) -> int:
-    """Copy what can be read of a damaged file; returns the number of rows."""
+    """Copy the readable content of a damaged file; returns the number of rows."""
     count = 0
     try:
         source = apsw.Connection(str(aside), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -205,7 +205,7 @@ def _salvage(aside: Path, into: apsw.Connection) -> int:
 
 
 def _readable(source: apsw.Connection, table: str) -> Iterator[tuple[apsw.SQLiteValue, ...]]:
-    """Rows from the beginning to the first that cannot be read, then from the end to the last that cannot."""
+    """Yield rows from the beginning to the first unreadable one, then from the end to the last unreadable one."""
     key = {"jobs": "uid", "pods": "uid", "events": "time", "gaps": "rowid", "facts": "name"}[table]
     for order in ("ASC", "DESC"):
         try:

@@ -1,5 +1,5 @@
-"""The error of a history that cannot be used."""
+"""The error of an unusable history."""
 
 
 class HistoryError(Exception):
-    """A history cannot be opened, read or written; the message names the file and what to do."""
+    """A history cannot be opened, read or written; the message names the file and the fix."""

@@ -10,25 +10,25 @@ from typing import NamedTuple
 from kilauea.history.records import FAILED, SUCCEEDED, JobRecord, PodRecord
 
 LEAST = 3
-"""Runs from which an estimate is made."""
+"""Minimum number of runs for an estimate."""
 MOST = 200
-"""The newest runs that count."""
+"""Maximum number of runs that count, the newest."""
 _VARIABLE = re.compile(r"(?:[-_.]|^)(?=[a-z]*[0-9])[0-9a-z]{1,16}(?=$|[-_.])|[0-9]+")
 
 
 STEPS = 20
-"""Run times in an estimate."""
+"""Number of run times in an estimate."""
 
 
 class Estimate(NamedTuple):
-    """The run times of pods that are like one, in microseconds.
+    """The run times of similar pods, in microseconds.
 
     Attributes:
-        low: one of ten ends before.
+        low: a tenth of them end before.
         middle: half of them end before.
-        high: nine of ten end before.
-        runs: of how many ended runs this is.
-        times: `STEPS` run times that are equally likely, the shortest first.
+        high: nine tenths of them end before.
+        runs: number of ended runs in the estimate.
+        times: `STEPS` equally likely run times, the shortest first.
     """
 
     low: int
@@ -39,24 +39,24 @@ class Estimate(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """A run: how long it took, in microseconds, or has taken up to now, and whether it has ended."""
+    """A run: its duration so far, in microseconds, and True if it has ended."""
 
     time: int
     ended: bool
 
 
 def pattern_of(name: str) -> str:
-    """A name without what differs between runs of the same thing: numbers, dates, generated endings."""
+    """A name without the parts that differ between runs: numbers, dates, generated suffixes."""
     return _VARIABLE.sub("#", name)
 
 
 @dataclass
 class RunTimes:
-    """Run times of pods, by what their jobs have in common.
+    """Run times of pods, by common properties of their jobs.
 
-    A pod is like those of the same user, name pattern, task and size; else like those of the same name pattern; else
-    like those of the same queue, user and size. Pods that still run count as well, as ones that take longer than they
-    have up to now: without them, long runs would be missing until they end.
+    A pod is similar to those with the same user, name pattern, task and size; else to those with the same name pattern;
+    else to those with the same queue, user and size. Running pods count as well, as censored observations: without
+    them, long runs would be missing until they end.
     """
 
     _runs: dict[tuple[str, ...], list[_Run]] = field(default_factory=dict)
@@ -92,13 +92,13 @@ class RunTimes:
         """The run times of pods like this one; None if too few are known.
 
         Args:
-            namespace: of the job.
-            name: of the job, as its user gave it.
-            user: who submitted it.
-            queue: of the job.
-            task: of the pod.
-            resources: what the pod requests.
-            elapsed: microseconds that it has run; only runs that took longer count.
+            namespace: namespace of the job.
+            name: name of the job, as its user set it.
+            user: its submitter.
+            queue: its queue.
+            task: task of the pod.
+            resources: requests of the pod.
+            elapsed: microseconds that it has run; only longer runs count.
         """
         for key in _keys(namespace, name, user, queue, task, resources):
             runs = [run for run in self._runs.get(key, ()) if run.time > elapsed][-MOST:]
@@ -121,7 +121,7 @@ def _run(pod: PodRecord, now: int | None) -> _Run | None:
 def _keys(
     namespace: str, name: str, user: str, queue: str, task: str, resources: dict[str, int]
 ) -> tuple[tuple[str, ...], ...]:
-    """Keys of what a pod is like, the closest first."""
+    """Keys of similarity, the closest first."""
     pattern = pattern_of(name)
     size = ",".join(f"{resource}={amount}" for resource, amount in sorted(resources.items()))
     return (
@@ -134,8 +134,8 @@ def _keys(
 def _quantiles(runs: Sequence[_Run], parts: Sequence[float]) -> tuple[int, ...]:
     """Run times within which these parts of the runs end, after Kaplan and Meier (1958).
 
-    Runs that have not ended say only that they take longer. If the longest run is one of those, it is unknown when the
-    last ones end: each doubling of their time is taken to end half of them.
+    Runs that have not ended only give a lower bound. If the longest run is one of these, the end of the last ones is
+    unknown: each doubling of their time is assumed to end half of them.
 
     Args:
         runs: at least one of them has ended.
@@ -143,7 +143,7 @@ def _quantiles(runs: Sequence[_Run], parts: Sequence[float]) -> tuple[int, ...]:
     """
     left, lasting = len(runs), 1.0
     steps: list[tuple[float, int]] = []
-    """The part that has ended, and when."""
+    """The fraction that has ended, and the time."""
     for run in sorted(runs, key=lambda each: (each.time, not each.ended)):
         if run.ended:
             lasting *= (left - 1) / left

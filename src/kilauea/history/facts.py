@@ -1,4 +1,4 @@
-"""Facts that objects state, for the history: jobs, runs of containers, requests, run times, reasons; pure functions."""
+"""Facts from objects for the history: jobs, runs of containers, requests, run times, reasons; pure functions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kilauea.history.records import VOLCANO_JOB, JobRecord
 from kilauea.history.views import Condition, Container, Job, Pod, PodSpec, moment
 
 RUN_TIME = "kilauea.dev/run-time"
-"""Annotation of pods: how long their containers run."""
+"""Annotation of pods: the run time of their containers."""
 USER, TITLE = "kilauea.dev/user", "kilauea.dev/job-name"
-"""Annotations: who submitted a job, as the client says; its name as the user gave it."""
+"""Annotations: the submitter of a job according to the client; its name as its user set it."""
 _ENDED = frozenset({"Completed", "Failed", "Terminated"})
-"""Phases in which a job of Volcano has ended."""
+"""Final phases of a Volcano job."""
 
 
 class Runs(NamedTuple):
@@ -31,7 +31,7 @@ class Runs(NamedTuple):
 
     @classmethod
     def of(cls, pod: Pod) -> Runs:
-        """The first start, the last end if all have ended, and the worst end."""
+        """The first start, the last end if all have ended, and the worst exit."""
         started: int | None = None
         ended: int | None = None
         code, reason, restarts, open_ = 0, "", 0, False
@@ -55,11 +55,11 @@ class Runs(NamedTuple):
 
 
 def job_record(job: Job, user: str) -> JobRecord:
-    """The record of a Job of Volcano as it is now.
+    """The current record of a Volcano job.
 
     Args:
         job: the object.
-        user: who created it.
+        user: its creator.
     """
     meta, spec = job.metadata, job.spec
     state = job.status.state if job.status is not None else None
@@ -95,7 +95,7 @@ def job_record(job: Job, user: str) -> JobRecord:
 
 
 def amounts_of(spec: PodSpec) -> dict[str, int]:
-    """The requests of a pod: the sum of its containers, or the largest step of those before them; shared."""
+    """The requests of a pod: the sum of its containers, or the largest step of its init containers; shared."""
     containers = spec.containers or ()
     if len(containers) == 1 and not spec.init_containers and not spec.overhead:
         return _amounts(_items(containers[0]))
@@ -131,17 +131,17 @@ def _amounts(items: tuple[tuple[str, str | int | float], ...]) -> dict[str, int]
     try:
         return dict(resource_amounts(dict(items)))
     except QuantityError:
-        return {}  # the server has told who wrote it
+        return {}  # the server has reported the user
 
 
 def declared_time(notes: Mapping[str, str]) -> int:
-    """The longest run time that annotations of a pod say, in microseconds; 0 for none."""
+    """The longest run time in annotations of a pod, in microseconds; 0 for none."""
     times = [duration(text) for name, text in notes.items() if name.startswith(RUN_TIME)]
     return max(times, default=0)
 
 
 def duration(text: str | None) -> int:
-    """Microseconds of a duration; 0 if there is none that makes sense."""
+    """Microseconds of a duration; 0 if missing or invalid."""
     try:
         return max(parse_duration(text), 0) if text else 0
     except ValueError:
@@ -149,12 +149,12 @@ def duration(text: str | None) -> int:
 
 
 def condition(pod: Pod, type: str) -> Condition | None:
-    """The condition of a pod of this type."""
+    """The condition of a pod with this type."""
     return next((each for each in pod.state.conditions or () if each.type == type), None)
 
 
 def why_waits(conditions: Sequence[Condition] | None) -> tuple[str, str]:
-    """The newest true condition of a group that waits, as reason and message; empty if it does not wait."""
+    """The newest true condition of a waiting group, as reason and message; empty if it does not wait."""
     true = [each for each in conditions or () if each.status == "True"]
     last = max(true, key=lambda each: each.last_transition_time or "", default=None)
     if last is None or last.type == "Scheduled":

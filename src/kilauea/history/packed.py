@@ -1,4 +1,4 @@
-"""Records of pods that have not ended, in a format that needs a fifth of the memory: there may be 100,000 of them."""
+"""Records of unfinished pods, in a format that needs a fifth of the memory: there may be 100,000 of them."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _unpack = msgspec.msgpack.Decoder(tuple[Any, ...]).decode
 
 @lru_cache(maxsize=256)
 def _common_in(packed: bytes) -> Mapping[str, Any]:
-    """The fields that pods have in common, by name."""
+    """The fields that pods share, by name."""
     return dict(zip(_COMMON, _unpack(packed), strict=True))
 
 
 class PackedPods(MutableMapping[str, PodRecord]):
-    """Records of pods by uid, in the order in which they came. Each look at a record makes it again.
+    """Records of pods by uid, in insertion order. Each access to a record rebuilds it.
 
-    A scheduler in this process holds the same texts of the uids.
+    A scheduler in this process shares the texts of the uids.
 
     Args:
-        records: those to begin with.
+        records: initial records.
     """
 
     def __init__(self, records: Mapping[str, PodRecord]) -> None:
         self._packed: dict[str, bytes] = {}
-        """The number of what a pod has in common with others, and the fields of its own."""
+        """The number of a pod's shared fields, and its own fields."""
         self._common = _Numbered()
         self.update(records)
 
@@ -67,7 +67,7 @@ class PackedPods(MutableMapping[str, PodRecord]):
 
 
 class _Numbered:
-    """Values by number, each as long as it is used. Numbers are used again."""
+    """Values by number, each stored as long as it is used. Numbers are reused."""
 
     def __init__(self) -> None:
         self._values: list[bytes] = []
@@ -79,7 +79,7 @@ class _Numbered:
         return self._values[number]
 
     def take(self, value: bytes) -> int:
-        """The number of a value, which has one use more."""
+        """The number of a value, with one more use."""
         number = self._numbers.get(value)
         if number is None:
             if self._free:
@@ -94,7 +94,7 @@ class _Numbered:
         return number
 
     def give_back(self, number: int) -> None:
-        """A value has one use less."""
+        """Remove one use of a value."""
         self._uses[number] -= 1
         if not self._uses[number]:
             del self._numbers[self._values[number]]

@@ -1,8 +1,8 @@
-"""From changes of objects to records of a history: pure, and idempotent if a change is seen again.
+"""Converts changes of objects into records of a history: pure, and idempotent if a change is seen again.
 
-A `Recording` remembers the jobs and pods that have not ended. It is told what watches show, several changes at a time,
-and returns the records to keep. Times come from the objects where they have them. So a list of everything, as after a
-restart or a lost watch, adds what was missed and nothing else: known records come out as they are.
+A `Recording` stores the jobs and pods that have not ended. It receives changes from watches, several at a time, and
+returns the records to keep. Times come from the objects if available. So a list of all objects, as after a restart or a
+lost watch, only adds what was missed: known records are reproduced unchanged.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ TASK = "volcano.sh/task-spec"
 RESTARTING = "Restarting"
 OVER = {"Succeeded": SUCCEEDED, "Failed": FAILED}
 HELD = 3
-"""Times that a pod is held until its group is seen."""
+"""Number of times that a pod is held back until its group is seen."""
 MOST_DELETED = 10_000
-"""Deleted jobs and groups that are remembered each, for pods that are seen after them."""
+"""Maximum number of deleted jobs, and of groups, to remember for pods that are seen later."""
 REPEATED = 60 * 1_000_000
-"""Microseconds for which a reason with other numbers counts as the same."""
+"""Microseconds for which a reason with different numbers counts as the same."""
 ADMINISTRATORS = "system:masters"
 
 _NUMBERS = re.compile(r"[0-9]+")
@@ -68,7 +68,7 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class _Group:
-    """The remembered facts about a pod group."""
+    """The stored facts about a pod group."""
 
     uid: str
     name: str
@@ -81,7 +81,7 @@ class _Group:
 
 
 class _Held(NamedTuple):
-    """A pod whose group was not seen yet: its last state, and how often it was held."""
+    """A pod whose group was not seen yet: its last state, and the number of times that it was held back."""
 
     pod: Pod
     gone: bool
@@ -90,31 +90,31 @@ class _Held(NamedTuple):
 
 
 class Kept:
-    """Looks up records that were kept before; this one has none."""
+    """Looks up stored records; this base class has none."""
 
     def job(self, uid: str) -> JobRecord | None:
-        """The job of a uid."""
+        """The job with a uid."""
         return None
 
     def pod(self, uid: str) -> PodRecord | None:
-        """The pod of a uid."""
+        """The pod with a uid."""
         return None
 
     def last_reason(self, job: str) -> str:
-        """The last reason for which a job waited, as `reason: message`."""
+        """The last reason why a job waited, as `reason: message`."""
         return ""
 
 
 @dataclass
 class Recording:
-    """Makes records.
+    """Creates records.
 
     Attributes:
         kept: looks up earlier records.
-        seen: the time up to which everything was recorded before; 0 if nothing was.
+        seen: the time up to which everything was recorded; 0 if nothing was.
         jobs: jobs that are not deleted, by uid.
         pods: pods that have not ended, by uid.
-        creators: who created an object, by kind, namespace and name, as the server knows it: name and groups.
+        creators: creators of objects according to the server, by kind, namespace and name: user name and groups.
     """
 
     kept: Kept = field(default_factory=Kept)
@@ -123,27 +123,27 @@ class Recording:
     pods: MutableMapping[str, PodRecord] = field(default_factory=dict)
     creators: dict[tuple[str, str, str], tuple[str, Sequence[str]]] = field(default_factory=dict)
     unreadable: int = 0
-    """Objects that could not be read."""
+    """Number of invalid objects."""
     _groups: dict[Key, _Group] = field(default_factory=dict)
     _deleted_jobs: dict[str, JobRecord] = field(default_factory=dict)
     _deleted_groups: dict[Key, _Group] = field(default_factory=dict)
     _over: set[str] = field(default_factory=set)
     """Uids of pods that have ended and still exist."""
     _evicted: dict[str, Evicted] = field(default_factory=dict)
-    """Evictions of pods that are still there."""
+    """Evictions of pods that still exist."""
     _nominated: dict[str, str] = field(default_factory=dict)
     _held: dict[str, _Held] = field(default_factory=dict)
     """Pods whose group was not seen yet, by uid."""
     _untold: list[Evicted] = field(default_factory=list)
-    """Evictions of pods that are held."""
+    """Evictions of pods that are held back."""
     _alone: dict[str, _Group] = field(default_factory=dict)
-    """Pods without a group that wait, by uid."""
+    """Waiting pods without a group, by uid."""
     _running: dict[str, int] = field(default_factory=dict)
-    """Numbers of pods that have not ended, of jobs other than Jobs of Volcano."""
+    """Numbers of unfinished pods, for jobs other than Volcano jobs."""
     _out: list[Record] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Count the pods of jobs, and set apart the jobs that were deleted before their last pod."""
+        """Count the pods of jobs, and separate the jobs that were deleted before their last pod."""
         self._deleted_jobs.update({uid: job for uid, job in self.jobs.items() if job.deleted is not None})
         self.jobs = {uid: job for uid, job in self.jobs.items() if job.deleted is None}
         self.pods = PackedPods(self.pods)
@@ -153,14 +153,14 @@ class Recording:
     def take(
         self, jobs: Changes, groups: Changes, pods: Changes, evictions: Iterable[Evicted], now: int
     ) -> list[Record]:
-        """Records of changes; jobs come before groups, and groups before pods, which belong to them.
+        """Return records of changes; jobs come before groups, and groups before pods, which belong to them.
 
         Args:
             jobs: of Volcano.
             groups: pod groups of Volcano.
             pods: all pods.
-            evictions: what the scheduler did.
-            now: the time, for what objects have no time of.
+            evictions: evictions by the scheduler.
+            now: the time, for events without a time in objects.
         """
         self._out = []
         evictions = [*self._untold, *evictions]
@@ -186,7 +186,7 @@ class Recording:
     # --- jobs
 
     def _job(self, job: Job, gone: bool, now: int, *, listed: bool) -> None:
-        """A Job of Volcano as it is now."""
+        """Record the current state of a Volcano job."""
         meta = job.metadata
         old = self.jobs.get(meta.uid) or (self.kept.job(meta.uid) if listed else None)
         user = (old.user if old is not None else "") or self._user(VOLCANO_JOB, meta)
@@ -208,26 +208,26 @@ class Recording:
             self._event(now, "Resized", new, message=f"from {old.pods} to {new.pods} pods")
 
     def _missing_jobs(self, present: set[str], now: int) -> None:
-        """Jobs that were deleted while nothing was watched."""
+        """Record jobs that were deleted while nothing was watched."""
         for uid, job in sorted(self.jobs.items()):
             if job.kind == VOLCANO_JOB and uid not in present:
                 self._delete_job(job, min(self.seen or now, now))
 
     def _delete_job(self, job: JobRecord, deleted: int) -> None:
-        """Note that a job was deleted, and remember it for pods that are seen after that."""
+        """Record that a job was deleted, and remember it for pods that are seen later."""
         new = replace(job, deleted=deleted)
         self._out.append(new)
         self.jobs.pop(new.uid, None)
         _remember(self._deleted_jobs, new.uid, new)
 
     def _owner_job(self, owner: Owner, pod: Pod, queue: str) -> str:
-        """The job of a pod, by the object that made it."""
+        """The job of a pod, by the object that created it."""
         if owner.uid not in self.jobs:
             found = self._deleted_jobs.get(owner.uid) or self.kept.job(owner.uid)
             if found is None:
                 kind = owner.group_kind
                 at = moment(pod.metadata.creation_timestamp) or 0
-                # A Job of Volcano is read from itself soon; until then its pods say of it what they can.
+                # A Volcano job is soon read itself; until then, its pods provide some of its fields.
                 meta = Metadata(name=owner.name, namespace=pod.metadata.namespace, annotations=pod.metadata.annotations)
                 found = JobRecord(
                     uid=owner.uid,
@@ -249,7 +249,8 @@ class Recording:
     def _user(self, kind: str, meta: Metadata) -> str:
         """The user who created an object.
 
-        The server knows it better than an annotation, which anyone may write; but an administrator submits for others.
+        The server's information is more reliable than an annotation, which anyone can set; but an administrator submits
+        for others.
         """
         name, groups = self.creators.pop((kind, meta.namespace, meta.name), ("", ()))
         said = meta.notes.get(USER, "")
@@ -258,7 +259,7 @@ class Recording:
     # --- groups
 
     def _group(self, group: Group, gone: bool, now: int, *, listed: bool) -> None:
-        """A pod group as it is now."""
+        """Record the current state of a pod group."""
         meta, spec = group.metadata, group.spec
         key = (meta.namespace, meta.name)
         queue = (spec.queue if spec is not None else None) or DEFAULT_QUEUE
@@ -267,7 +268,7 @@ class Recording:
         known = self._groups.get(key)
         if known is None or known.uid != meta.uid:
             known = self._groups[key] = self._new_group(group, queue)
-            if listed:  # it may have been told of before
+            if listed:  # it may have been recorded before
                 known.reason, known.admitted = self.kept.last_reason(known.job), admitted
         known.queue = queue
         if admitted and not known.admitted:
@@ -279,7 +280,7 @@ class Recording:
             self._forget_group(key, moment(meta.deletion_timestamp) or now)
 
     def _forget_group(self, key: Key, deleted: int) -> None:
-        """Drop a deleted group, but remember it for pods that are seen after it."""
+        """Drop a deleted group, but remember it for pods that are seen later."""
         group = self._groups.pop(key)
         group.deleted = deleted
         _remember(self._deleted_groups, key, group)
@@ -288,7 +289,7 @@ class Recording:
             self._delete_job(job, deleted)
 
     def _missing_groups(self, present: set[str], now: int) -> None:
-        """Groups that were deleted while nothing was watched."""
+        """Record groups that were deleted while nothing was watched."""
         deleted = min(self.seen or now, now)
         for key in sorted(key for key, group in self._groups.items() if group.uid not in present):
             self._forget_group(key, deleted)
@@ -317,7 +318,7 @@ class Recording:
         return _Group(meta.uid, meta.name, queue, meta.uid, False)
 
     def _waits(self, group: _Group, why: tuple[str, str], now: int, namespace: str) -> None:
-        """Tell why a group waits, if that is new; numbers alone are not news for a while."""
+        """Record the reason why a group waits, if it is new; different numbers alone are ignored for a while."""
         text = ": ".join(why) if why[0] else ""
         same = _NUMBERS.sub("#", text) == _NUMBERS.sub("#", group.reason)
         if text == group.reason or (same and now - group.told < REPEATED):
@@ -340,11 +341,11 @@ class Recording:
 
     @property
     def holds(self) -> bool:
-        """True if pods are held until their group is seen, so that `take` is to be called again soon."""
+        """True if pods are held back until their group is seen, so that `take` must be called again soon."""
         return bool(self._held)
 
     def _take_pods(self, pods: Changes, now: int) -> None:
-        """Take pods that were held, and those that are shown now; the newer state of a pod counts."""
+        """Process held pods and new ones; the newer state of a pod counts."""
         held = self._held_but(pods) if self._held else []
         for pod, gone, listed in held:
             if not self._hold(pod, gone, listed=listed):
@@ -359,14 +360,14 @@ class Recording:
             self._missing_pods(present, now)
 
     def _held_but(self, pods: Changes) -> list[tuple[Pod, bool, bool]]:
-        """Pods that were held, without those that are shown now."""
+        """Pods that were held back, without those in new changes."""
         before = self.unreadable
         newer = {pod.metadata.uid for pod, _ in self._read(pods, read_pod)}
         self.unreadable = before  # they are read again
         return [(each.pod, each.gone, each.listed) for uid, each in self._held.items() if uid not in newer]
 
     def _hold(self, pod: Pod, gone: bool, *, listed: bool) -> bool:
-        """Hold a new pod for a while if its group was not seen yet: the watches of two kinds run apart."""
+        """Hold back a new pod for a while if its group was not seen yet: watches of kinds are not synchronized."""
         meta = pod.metadata
         before = self._held.pop(meta.uid, None)
         times = before.times if before is not None else 0
@@ -374,13 +375,13 @@ class Recording:
             return False
         if not meta.notes.get(GROUP_NAME) or self._group_of(meta) is not None:
             return False
-        if listed and (pod.state.phase or "") in OVER:  # the group of a job that has ended is gone
+        if listed and (pod.state.phase or "") in OVER:  # the group of a finished job no longer exists
             return False
         self._held[meta.uid] = _Held(pod, gone, listed, times + 1)
         return True
 
     def _group_of(self, meta: Metadata) -> _Group | None:
-        """The group of a pod: that of the name, or one that was deleted after the pod was created."""
+        """The group of a pod: the one with the name, or one that was deleted after the pod was created."""
         key = (meta.namespace, meta.notes.get(GROUP_NAME, ""))
         found = self._groups.get(key)
         if found is None and (deleted := self._deleted_groups.get(key)) is not None:
@@ -389,7 +390,7 @@ class Recording:
         return found
 
     def _pod(self, pod: Pod, gone: bool, now: int, *, listed: bool) -> None:
-        """A pod as it is now."""
+        """Record the current state of a pod."""
         meta = pod.metadata
         uid = meta.uid
         if uid in self._over:
@@ -402,7 +403,7 @@ class Recording:
                 self._over.add(uid)
             return
         new = self._pod_record(pod, old, gone, now)
-        if old is None:  # only of a pod that is a job by itself the creator counts, and the record has it now
+        if old is None:  # the creator only counts for a pod that is a job by itself, whose record has it now
             self.creators.pop(("Pod", meta.namespace, meta.name), None)
         self._pod_events(pod, new, old, now)
         if new.ended is None:
@@ -430,18 +431,18 @@ class Recording:
             ended = runs.ended or now
             reason = status.reason or runs.reason
             if state == FAILED and meta.deletion_timestamp and old is not None and old.state != FAILED:
-                state, reason = DELETED, status.reason or ""  # its node has stopped it for that
+                state, reason = DELETED, status.reason or ""  # its node has stopped it because of that
         elif gone:
             ended, reason = runs.ended or now, status.reason or ""
             state = DELETED
         if ended is not None and self._is_evicted(pod):
             state, reason = EVICTED, reason or "Evicted"
-        if old is not None:  # what a pod asks for stays as it is
+        if old is not None:  # the requests of a pod stay unchanged
             submitted, resources, task, run_time = old.submitted, old.resources, old.task, old.run_time
         else:
             submitted, resources = moment(meta.creation_timestamp) or 0, amounts_of(spec)
             task, run_time = shared(meta.notes.get(TASK) or ""), declared_time(meta.notes)
-        return PodRecord(  # what many pods have in common is in memory once
+        return PodRecord(  # shared parts of pods are in memory once
             uid=meta.uid,
             namespace=shared(meta.namespace),
             name=meta.name,
@@ -462,7 +463,7 @@ class Recording:
         )
 
     def _queue_without_group(self, meta: Metadata, old: PodRecord | None) -> str:
-        """The queue of a pod whose group is gone, or that never had one: as it says, as before, or that of its job."""
+        """The queue of a pod whose group is gone or never existed: its own, the previous one, or that of its job."""
         said = meta.notes.get(QUEUE_NAME) or (old.queue if old is not None else "")
         owner = meta.controller
         if said or owner is None:
@@ -484,7 +485,7 @@ class Recording:
         return found is not None and found.status == "True" and found.reason == "PreemptionByScheduler"
 
     def _job_of(self, pod: Pod, group: _Group | None, queue: str) -> str:
-        """The uid of the job of a pod: of what made it, of its group, or its own."""
+        """The uid of the job of a pod: from its owner, from its group, or its own."""
         owner = pod.metadata.controller
         if owner is not None and owner.uid:
             return self._owner_job(owner, pod, queue)
@@ -537,7 +538,7 @@ class Recording:
             self._alone.pop(new.uid, None)
 
     def _account(self, new: PodRecord, old: PodRecord | None) -> None:
-        """Keep the record of a job of another kind than Volcano's up to date: it ends with its last pod."""
+        """Update the record of a job other than a Volcano job: it ends with its last pod."""
         job = self.jobs.get(new.job) or self._deleted_jobs.get(new.job)
         if job is None or job.kind == VOLCANO_JOB:
             return
@@ -566,7 +567,7 @@ class Recording:
                 del self.jobs[new.job]
 
     def _missing_pods(self, present: set[str], now: int) -> None:
-        """Pods that went while nothing was watched; they are known to have been there until then."""
+        """Record pods that vanished while nothing was watched; they are known to have existed until then."""
         for uid in sorted(self.pods.keys() - present):
             old = self.pods.pop(uid)
             self._nominated.pop(uid, None)
@@ -579,14 +580,14 @@ class Recording:
         self._over &= present
 
     def _tell_evictions(self, evictions: Sequence[Evicted]) -> None:
-        """Tell of evictions, when the pods are known as far as they will be."""
+        """Record evictions, once the pods are as complete as they will be."""
         made = {each.uid: each for each in self._out if isinstance(each, PodRecord)} if evictions else {}
         self._untold = [each for each in evictions if each.uid in self._held]
         for each in evictions:
             if each.uid in self._held:
                 continue
             pod = self.pods.get(each.uid) or made.get(each.uid)
-            if pod is None:  # its end was seen before it was told why
+            if pod is None:  # its end was seen before the reason
                 del self._evicted[each.uid]
                 pod = self.kept.pod(each.uid)
                 if pod is not None and pod.state in (DELETED, FAILED):
@@ -616,9 +617,9 @@ class Recording:
     # --- reading
 
     def _read(self, changes: Changes, read: Callable[[bytes], T]) -> Iterator[tuple[T, bool]]:
-        """The last state of each object, and whether it is gone.
+        """The last state of each object, and True if it was deleted.
 
-        One after another: a list may have a hundred thousand, which together would take hundreds of megabytes.
+        One at a time: a list may have a hundred thousand objects, which together would take hundreds of megabytes.
         """
         for text, gone in last_texts(changes):
             try:
@@ -630,7 +631,7 @@ class Recording:
 
 
 def _remember(known: dict[K, T], key: K, value: T) -> None:
-    """Keep the newest of what was deleted."""
+    """Keep the newest deleted objects."""
     known.pop(key, None)
     known[key] = value
     if len(known) > MOST_DELETED:
@@ -642,7 +643,7 @@ def _words(reason: str | None, message: str | None) -> str:
 
 
 def _before_binds(records: Sequence[Record]) -> list[Record]:
-    """Records with admissions that were seen together with the first bind before it, as they were."""
+    """Records, with admissions that were seen together with the first bind placed before it."""
     binds: dict[str, int] = {}
     for record in records:
         if isinstance(record, PodRecord) and record.bound is not None:
@@ -656,7 +657,7 @@ def _before_binds(records: Sequence[Record]) -> list[Record]:
 
 
 def _newest(records: Iterable[Record]) -> list[Record]:
-    """Records, of each job and pod only the last."""
+    """The last record of each job and pod."""
     found: dict[object, Record] = {}
     for number, record in enumerate(records):
         key: object = (type(record), record.uid) if not isinstance(record, Event) else number

@@ -1,7 +1,7 @@
 """Records of a history: jobs, pods, and what happened to them between their start and their end.
 
-Times are microseconds since 1970, None where something has not happened or is not known. Amounts are exact integers:
-bytes of memory and storage, thousandths of everything else.
+Times are microseconds since 1970, None if something has not happened or is unknown. Amounts are exact integers: bytes
+of memory and storage, thousandths of everything else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ What = Literal["Admitted", "Waiting", "Nominated", "Evicted", "Restarted", "Phas
 `Disturbed`: the pod is to go for a reason other than an eviction by the scheduler.
 """
 VOLCANO_JOB = "Job.batch.volcano.sh"
-"""The kind of the jobs that are followed themselves; of all others, their pods are."""
+"""The kind of jobs that are recorded themselves; for all others, only their pods are."""
 PENDING, RUNNING, SUCCEEDED, FAILED, EVICTED, DELETED, LOST = (
     "Pending",
     "Running",
@@ -33,32 +33,32 @@ PENDING, RUNNING, SUCCEEDED, FAILED, EVICTED, DELETED, LOST = (
     "Deleted",
     "Lost",
 )
-"""States of a pod; `Lost` went while no history was recorded, so its end is when it was last seen."""
+"""States of a pod; a `Lost` pod vanished while no history was recorded, so its end is the last time it was seen."""
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True, tag="job", omit_defaults=True, gc=False):
-    """A job: an object that makes pods, such as a Job of Volcano, or a pod group or pod that stands for itself.
+    """A job: an object that creates pods, such as a Volcano job, or a standalone pod group or pod.
 
     Attributes:
-        uid: of the object.
+        uid: uid of the object.
         namespace: its namespace.
         name: its name.
         kind: its kind with the group, such as `Job.batch.volcano.sh`, `Job.batch`, `ReplicaSet.apps`, `Pod`.
-        queue: the queue that it is in; empty if it has none.
-        user: who submitted it; empty if that is not known.
-        title: the name that its user gave it, if the object has another.
-        submitted: when it was created.
-        ended: when it ended; a job without a phase of its own never has this (`timeline.end_of` finds it).
-        state: its last phase; empty if it has none of its own.
-        reason: why it is in this phase: one word.
+        queue: its queue; empty if it has none.
+        user: its submitter; empty if unknown.
+        title: the name given by its user, if the object has another.
+        submitted: its creation time.
+        ended: its end; never set for a job without a phase (`timeline.end_of` finds it).
+        state: its last phase; empty if it has none.
+        reason: the reason for this phase: one word.
         message: the reason in words.
-        pods: number of pods that it asks for; 0 if that is not known.
-        minimum: number of pods that must start together; 0 if that is not known.
-        cpus: thousandths of a cpu that all its pods ask for.
-        run_time: microseconds that it declares to run (`spec.runningEstimate`, `kilauea.dev/run-time`); 0 for none.
+        pods: desired number of pods; 0 if unknown.
+        minimum: number of pods that must start together; 0 if unknown.
+        cpus: total cpu requests of its pods, in thousandths.
+        run_time: declared run time in microseconds (`spec.runningEstimate`, `kilauea.dev/run-time`); 0 for none.
         limit: seconds after which its pods are ended (`activeDeadlineSeconds`); 0 for none.
         restarts: number of restarts of the whole job.
-        deleted: when the object was deleted.
+        deleted: deletion time of the object.
     """
 
     uid: str
@@ -86,23 +86,23 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, tag="pod", omit_defau
     """The life of a pod. It holds its resources from `bound` to `ended`.
 
     Attributes:
-        uid: of the pod.
+        uid: uid of the pod.
         namespace: its namespace.
         name: its name.
         job: uid of its job.
-        queue: the queue that it is in; empty if it has none.
-        task: the task of the job that it is of; empty if there are none.
-        resources: what it requests.
-        submitted: when it was created.
-        bound: when it got a node.
-        started: when its first container started.
-        ended: when its last container ended, or when it was deleted.
-        node: the node that it is or was on; empty before it is bound.
+        queue: its queue; empty if it has none.
+        task: its task in the job; empty if there are none.
+        resources: its requests.
+        submitted: its creation time.
+        bound: time of its bind.
+        started: start of its first container.
+        ended: end of its last container, or its deletion time.
+        node: its node; empty before it is bound.
         state: one of `PENDING`, `RUNNING`, `SUCCEEDED`, `FAILED`, `EVICTED`, `DELETED`, `LOST`.
-        reason: why it ended: one word, such as `OOMKilled`, `DeadlineExceeded`.
-        exit_code: the largest of its containers.
+        reason: the reason of its end: one word, such as `OOMKilled`, `DeadlineExceeded`.
+        exit_code: the highest of its containers.
         restarts: number of restarts of its containers.
-        run_time: microseconds that it declares to run; 0 for none.
+        run_time: declared run time in microseconds; 0 for none.
     """
 
     uid: str
@@ -125,7 +125,7 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, tag="pod", omit_defau
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag="event", omit_defaults=True, gc=False):
-    """Something that happened, and why.
+    """An event and its reason.
 
     Attributes:
         time: when.
@@ -135,13 +135,13 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag="event", omit_default
         pod: name of the pod; empty if it is about the whole job.
         pod_uid: its uid.
         queue: the queue of the job.
-        node: the node that it is about; empty if it is about none.
-        by: of an eviction the pod group that got the room, as `namespace/name`.
+        node: the node concerned, if any.
+        by: for an eviction, the pod group that benefits, as `namespace/name`.
         by_job: the workload that owns it, as `kind namespace/name`; empty if there is none.
         by_queue: its queue.
-        action: of an eviction the action that decided it, such as `reclaim`.
-        reason: why, one word for programs.
-        message: why, in words.
+        action: for an eviction, the action that decided it, such as `reclaim`.
+        reason: the reason, one word for programs.
+        message: the reason, in words.
     """
 
     time: int
@@ -167,10 +167,10 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
     """The first line of an exported history.
 
     Attributes:
-        version: of the format; readers refuse a newer one.
-        since: the history is complete from here on; what is older was thinned or was never recorded.
-        until: when it was exported.
-        gaps: spans of time in which nothing was recorded, and why.
+        version: version of the format; readers reject newer ones.
+        since: time from which on the history is complete; older content was thinned or never recorded.
+        until: time of the export.
+        gaps: time spans without records, with the reasons.
     """
 
     version: int = 1
@@ -180,4 +180,4 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
 
 
 Line = Header | JobRecord | PodRecord | Event
-"""A line of an exported history, told apart by `type`."""
+"""A line of an exported history, distinguished by `type`."""

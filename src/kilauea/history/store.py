@@ -4,9 +4,9 @@
     store.put(records)
     store.jobs("default", since=...)
 
-Jobs and pods are kept by uid, the newest record of each; events are added, equal ones once. Beyond `Bounds.detail` the
-events that only explain waiting go, beyond `Bounds.age` or `Bounds.size` the oldest of everything that has ended.
-`since` tells from when on the history is complete.
+Jobs and pods are stored by uid, the newest record of each; events are added, equal ones once. Beyond `Bounds.detail`,
+events that only explain waiting are removed, beyond `Bounds.age` or `Bounds.size` the oldest of everything that has
+ended. `since` is the time from which on the history is complete.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from kilauea.history.records import VOLCANO_JOB, Event, Header, JobRecord, Line,
 
 DAY = 24 * 3600 * SECOND
 DETAIL = ("Waiting", "Nominated", "Admitted")
-"""Events that go first: nothing else depends on them."""
+"""Events that are removed first: nothing else depends on them."""
 STEP = 2000
-"""Rows that one step of thinning removes at most, so that it never holds up writes for long."""
+"""Maximum number of rows that one step of thinning removes, so that it never blocks writes for long."""
 FOREVER = 1 << 62
 
 
@@ -38,9 +38,9 @@ class Bounds:
     """The limits of a history.
 
     Attributes:
-        age: microseconds after which what has ended goes.
-        detail: microseconds after which events that explain waiting go.
-        size: bytes of the file; beyond them the oldest goes.
+        age: microseconds after which ended jobs and pods are removed.
+        detail: microseconds after which events that explain waiting are removed.
+        size: maximum bytes of the file; beyond it, the oldest content is removed.
     """
 
     age: int = 400 * DAY
@@ -62,12 +62,12 @@ _PUT: dict[object, str] = {
 
 
 def resources_text(resources: dict[str, int]) -> str:
-    """Amounts as one text, equal for equal amounts."""
+    """Format amounts as text, equal for equal amounts."""
     return ",".join([f"{name}={resources[name]}" for name in sorted(resources)])
 
 
 def resources_of(text: str) -> dict[str, int]:
-    """Amounts from their text."""
+    """Parse amounts from their text."""
     pairs = (part.rpartition("=") for part in text.split(",") if part)
     return {name: int(amount) for name, _, amount in pairs}
 
@@ -94,16 +94,16 @@ class History:
     ) -> None:
         self.path = folder / datafile.NAME
         self.damage = damage
-        """The damage of the file when it was opened; empty for none."""
+        """The damage of the file found when it was opened; empty for none."""
         self._connection = connection
         self._lock = lock
 
     @classmethod
     def open(cls, folder: Path) -> History:
-        """Open or make the history of a folder, to write.
+        """Open or create the history of a folder for writing.
 
         Raises:
-            HistoryError: the folder cannot be used, or another process writes it.
+            HistoryError: the folder is unusable, or another process writes to it.
         """
         try:
             return cls(folder, *datafile.open_to_write(folder))
@@ -112,15 +112,15 @@ class History:
 
     @classmethod
     def read(cls, folder: Path) -> History:
-        """Open the history of a folder to read, also while another process writes it.
+        """Open the history of a folder for reading, even while another process writes it.
 
         Raises:
-            HistoryError: there is none, or it cannot be read.
+            HistoryError: it does not exist, or cannot be read.
         """
         return cls(folder, datafile.open_to_read(folder), None)
 
     def close(self) -> None:
-        """Close the file, and let others write it."""
+        """Close the file, and release its lock."""
         self._connection.close()
         if self._lock is not None:
             self._lock.close()
@@ -131,11 +131,11 @@ class History:
         """Commit records, all or none.
 
         Args:
-            records: jobs and pods replace those with the same uid; an event that is there already is kept once.
-            seen: the time up to which the history is complete with them; 0 to leave that as it is.
+            records: jobs and pods replace those with the same uid; an existing event is not duplicated.
+            seen: the time up to which the history is now complete; 0 to keep it unchanged.
 
         Raises:
-            HistoryError: nothing was written, for want of space for example.
+            HistoryError: nothing was written, for example because the disk is full.
         """
         rows: dict[object, list[tuple[Any, ...]]] = {}
         for record in records:
@@ -151,7 +151,7 @@ class History:
             raise HistoryError(f"{self.path}: not written: {error}") from error
 
     def extend(self, header: Header) -> None:
-        """Take over from when on an imported history is complete, and where it has gaps.
+        """Add the completeness and gaps of an imported history.
 
         Raises:
             HistoryError: it could not be written.
@@ -166,7 +166,7 @@ class History:
             raise HistoryError(f"{self.path}: not written: {error}") from error
 
     def add_gap(self, start: int, end: int, reason: str) -> None:
-        """Note a span of time of which nothing was recorded.
+        """Record a time span without records.
 
         Raises:
             HistoryError: it could not be written.
@@ -177,7 +177,7 @@ class History:
             raise HistoryError(f"{self.path}: not written: {error}") from error
 
     def thin(self, now: int, bounds: Bounds) -> bool:
-        """Remove some of what is beyond the bounds; returns True if there is more to remove.
+        """Remove some content beyond the bounds; returns True if there is more to remove.
 
         Raises:
             HistoryError: it could not be written.
@@ -198,7 +198,7 @@ class History:
                     ).get
                     if isinstance(oldest, int):
                         cutoff = max(cutoff, oldest + 1)
-                    else:  # nothing has ended: only events can go
+                    else:  # nothing has ended: only events can be removed
                         self._cut_events(now, STEP)
                 self._cut(cutoff)
                 removed = connection.total_changes() - before
@@ -208,7 +208,7 @@ class History:
         return removed >= STEP or (removed > 0 and self._bytes() > bounds.size)
 
     def _cut(self, cutoff: int) -> None:
-        """Remove a step of what ended before a time, and note that the history begins later."""
+        """Remove a step of content that ended before a time, and move the beginning of the history."""
         execute, before = self._connection.execute, self._connection.total_changes()
         execute(
             "DELETE FROM pods WHERE uid IN (SELECT uid FROM pods WHERE ended < ? ORDER BY ended LIMIT ?)",
@@ -236,7 +236,7 @@ class History:
         )
 
     def _bytes(self) -> int:
-        """Bytes of the file that are in use."""
+        """Used bytes of the file."""
         pages, free = self._connection.pragma("page_count"), self._connection.pragma("freelist_count")
         size = self._connection.pragma("page_size")
         return (int(pages or 0) - int(free or 0)) * int(size or 0)
@@ -245,26 +245,26 @@ class History:
 
     @property
     def since(self) -> int:
-        """The history is complete from here on; 0 if nothing was recorded yet."""
+        """Time from which on the history is complete; 0 if nothing was recorded yet."""
         return self._fact("since")
 
     @property
     def seen(self) -> int:
-        """The history is complete up to here; 0 if nothing was recorded yet."""
+        """Time up to which the history is complete; 0 if nothing was recorded yet."""
         return self._fact("seen")
 
     @property
     def gaps(self) -> list[tuple[int, int, str]]:
-        """Spans of time of which nothing was recorded, and why."""
+        """Time spans without records, with the reasons."""
         return [(row[0], row[1], row[2]) for row in self._rows("SELECT * FROM gaps ORDER BY start", ())]
 
     def job(self, uid: str) -> JobRecord | None:
-        """The job of a uid."""
+        """The job with a uid."""
         found = self._rows("SELECT data FROM jobs WHERE uid = ?", (uid,))
         return next((_job(row[0]) for row in found), None)
 
     def pod(self, uid: str) -> PodRecord | None:
-        """The pod of a uid."""
+        """The pod with a uid."""
         found = self._rows("SELECT data FROM pods WHERE uid = ?", (uid,))
         return next((_pod(row[0]) for row in found), None)
 
@@ -281,13 +281,13 @@ class History:
         """Jobs in the order of their submission; the newest ones if there are more than the limit.
 
         Args:
-            namespace: only of this one; empty for all.
+            namespace: only in this one; empty for all.
             name: only of this name.
             queue: only of this queue.
             user: only of this user.
             since: only jobs that had not ended by then.
             until: only jobs that were submitted before.
-            limit: the most that are returned; None for all.
+            limit: maximum number of jobs; None for all.
         """
         where, values = _where({"namespace": namespace, "name": name, "queue": queue, "user": user})
         where += " AND (ended IS NULL OR ended >= ?) AND submitted < ?"
@@ -302,7 +302,7 @@ class History:
         """Pods in the order of their creation.
 
         Args:
-            namespace: only of this one; empty for all.
+            namespace: only in this one; empty for all.
             job: only of the job with this uid.
             since: only pods that had not ended by then.
             until: only pods that were created before.
@@ -318,7 +318,7 @@ class History:
         return (_pod(row[0]) for row in self._rows("SELECT data FROM pods WHERE ended IS NULL ORDER BY uid", ()))
 
     def open_jobs(self) -> Iterator[JobRecord]:
-        """Jobs of Volcano that are not deleted, and others that have not ended."""
+        """Volcano jobs that are not deleted, and other unfinished jobs."""
         text = (
             "SELECT data FROM jobs WHERE followed OR ended IS NULL "
             "OR uid IN (SELECT job FROM pods WHERE pods.ended IS NULL) ORDER BY uid"
@@ -337,12 +337,12 @@ class History:
         """Events in the order of their times; the newest ones if there are more than the limit.
 
         Args:
-            namespace: only of this one; empty for all.
+            namespace: only in this one; empty for all.
             job: only of the job with this uid.
             what: only these; empty for all.
             since: only from then on.
             until: only before.
-            limit: the most that are returned; None for all.
+            limit: maximum number of events; None for all.
         """
         where, values = _where({"namespace": namespace, "job": job})
         where += " AND time >= ? AND time < ?"
@@ -355,13 +355,13 @@ class History:
         return found[::-1]
 
     def held(self, by: str, since: int, until: int, namespace: str = "") -> Iterator[tuple[str, str, int, int, int]]:
-        """Usage, added up: the key, the resources as text, whole seconds, microseconds beyond, and pods.
+        """Usage sums: the key, the resources as text, whole seconds, remaining microseconds, and pods.
 
         Args:
             by: `queue`, `namespace` or `user`.
-            since: the time before counts for nothing.
-            until: the time from then on counts for nothing.
-            namespace: only of this one; empty for all.
+            since: start of the time that counts.
+            until: end of the time that counts.
+            namespace: only in this one; empty for all.
         """
         key = {"queue": "p.queue", "namespace": "p.namespace", "user": "COALESCE(j.user, '')"}[by]
         join = "LEFT JOIN jobs j ON j.uid = p.job" if by == "user" else ""
@@ -374,14 +374,14 @@ class History:
         for row in self._rows(text, (until, since, namespace)):
             yield row[0], row[1], row[2], row[3], row[4]
 
-    # --- elsewhere
+    # --- export and import
 
     def export(self, until: int, namespace: str = "") -> Iterator[bytes]:
         """The history as lines of JSON, each with its end: a header, jobs, pods, events.
 
         Args:
             until: the time of the export.
-            namespace: only of this one; empty for all.
+            namespace: only in this one; empty for all.
         """
         yield _encode(Header(since=self.since, until=until, gaps=self.gaps)) + b"\n"
         for table, order in (
@@ -419,9 +419,9 @@ class Imported:
 
     Attributes:
         header: the first line; None if it is missing.
-        records: all that could be read.
-        problems: lines that could not be, each with its number and the reason; the first hundred.
-        bad: number of lines that could not be read.
+        records: all valid records.
+        problems: the first hundred invalid lines, each with its number and the reason.
+        bad: number of invalid lines.
     """
 
     header: Header | None
@@ -431,10 +431,10 @@ class Imported:
 
 
 def read_lines(lines: Iterable[bytes], source: str) -> Imported:
-    """Records of exported lines. Lines that cannot be read are skipped and named.
+    """Parse exported lines. Invalid lines are skipped and reported.
 
     Raises:
-        HistoryError: a newer program has written them.
+        HistoryError: they were written by a newer version.
     """
     header: Header | None = None
     records: list[Record] = []

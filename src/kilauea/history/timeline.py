@@ -13,13 +13,13 @@ from kilauea.history.records import DELETED, EVICTED, FAILED, LOST, Event, JobRe
 
 
 class Entry(NamedTuple):
-    """Something in the life of a job.
+    """An event in the life of a job.
 
     Attributes:
         time: microseconds since 1970.
         what: one word: `Submitted`, `Started`, `Evicted`, and so on.
-        text: the rest as a sentence without its end.
-        pods: number of pods that it is about.
+        text: the rest as a sentence without a full stop.
+        pods: number of pods concerned.
     """
 
     time: int
@@ -33,13 +33,13 @@ _ORDER = (
     "Lost Phase"
 ).split()
 APART = 10 * SECOND
-"""Microseconds by which an admission may be seen after the bind that it led to."""
+"""Microseconds by which an admission may be seen after the bind that it caused."""
 SHOWN_NODES = 4
-"""Names of nodes in an entry."""
+"""Maximum number of names of nodes in an entry."""
 
 
 def timeline(job: JobRecord, pods: Iterable[PodRecord], events: Iterable[Event]) -> list[Entry]:
-    """Return the entries of a job; the same thing of several pods in the same second is one entry."""
+    """Return the entries of a job; equal events of several pods in the same second are one entry."""
     pods = list(pods)
     found = [_submitted(job)]
     found += _together("Bound", [(pod.bound, pod, "") for pod in pods if pod.bound is not None], "{be} bound", "to")
@@ -59,7 +59,7 @@ def timeline(job: JobRecord, pods: Iterable[PodRecord], events: Iterable[Event])
     found += _together("Evicted", gone, "{be} evicted")
     found += _evictions([event for event in events if event.what == "Evicted"])
     found += _nominations([event for event in events if event.what == "Nominated"])
-    # That a job is pending, its submission says.
+    # The submission already shows that a job is pending.
     plain = [e for e in events if e.what not in ("Evicted", "Nominated") and (e.what, e.reason) != ("Phase", "Pending")]
     found += map(_entry, plain)
     if job.deleted is not None:
@@ -68,10 +68,10 @@ def timeline(job: JobRecord, pods: Iterable[PodRecord], events: Iterable[Event])
 
 
 def _admitted_before_binds(pods: Sequence[PodRecord], events: Iterable[Event]) -> list[Event]:
-    """Events with the first admission before the binds that it led to.
+    """Events, with the first admission moved before the binds that it caused.
 
-    The watches of groups and pods run apart from each other, and a pod group does not say when it was admitted: the
-    time of an admission is that at which it was seen, which may be after the bind.
+    The watches of groups and pods are not synchronized, and a pod group does not contain its admission time: the
+    recorded time is that at which the admission was seen, which may be after the bind.
     """
     out = list(events)
     bind = min((pod.bound for pod in pods if pod.bound is not None), default=None)
@@ -84,7 +84,7 @@ def _admitted_before_binds(pods: Sequence[PodRecord], events: Iterable[Event]) -
 
 
 def end_of(job: JobRecord, pods: Sequence[PodRecord]) -> int | None:
-    """The end of a job: as it says, or else that of its last pod; None if it has not ended."""
+    """The end of a job: from its record, or else that of its last pod; None if it has not ended."""
     if job.ended is not None:
         return job.ended
     ends = [pod.ended for pod in pods]
@@ -110,7 +110,7 @@ def _end(pod: PodRecord) -> str:
 def _together(
     what: str, ends: Iterable[tuple[int | None, PodRecord, str]], verb: str, place: str = "on"
 ) -> list[Entry]:
-    """One entry for all pods to which the same happened in the same second; `{be}` in the verb is was or were."""
+    """One entry for all pods with the same event in the same second; `{be}` in the verb is was or were."""
     groups: dict[tuple[int, str], list[tuple[int, PodRecord]]] = {}
     for time, pod, why in ends:
         if time is not None:

@@ -17,9 +17,9 @@ class UsageRow:
     """The usage of one queue, namespace or user.
 
     Attributes:
-        name: of the queue, the namespace or the user; empty for pods that have none.
+        name: name of the queue, the namespace or the user; empty for pods without one.
         amounts: the product of amount and time of each resource, in the units of records times microseconds.
-        time: microseconds that pods held a node, added up.
+        time: total microseconds for which pods held a node.
         pods: number of pods.
     """
 
@@ -30,16 +30,16 @@ class UsageRow:
 
 
 def usage(history: History, by: By, since: int, until: int, namespace: str = "") -> list[UsageRow]:
-    """The usage from one time to another, by name.
+    """The usage in a time span, by name.
 
-    A pod counts from its bind to its end, as far as that is between the two; one that has not ended counts to the end.
+    A pod counts from its bind to its end, within the time span; an unfinished one counts to the end of the span.
 
     Args:
-        history: what happened.
-        by: what to add up.
+        history: the history.
+        by: the key of the sums.
         since: microseconds since 1970.
         until: microseconds since 1970.
-        namespace: only pods of this one; empty for all.
+        namespace: only pods in this one; empty for all.
     """
     rows: dict[str, UsageRow] = {}
     for name, resources, seconds, micro, pods in history.held(by, since, until, namespace):

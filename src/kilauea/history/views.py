@@ -1,7 +1,6 @@
 """The fields of objects that the history reads: a few fields of pods, pod groups and jobs, decoded without the rest.
 
-All fields are optional, as objects are read while they are on their way to being what their users meant; an object
-that does not have this form at all is left out by those who decode it.
+All fields are optional, as objects may be incomplete; objects that do not have this form at all are skipped.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from kilauea.api.times import parse_time
 
 
 class View(msgspec.Struct, rename="camel", gc=False):
-    """A part of an object, with names as JSON has them."""
+    """A part of an object, with field names as in JSON."""
 
 
 class Owner(View):
@@ -28,7 +27,7 @@ class Owner(View):
 
     @property
     def group_kind(self) -> str:
-        """`Job.batch`; the kind alone in the core group."""
+        """The kind with its group, `Job.batch`; the kind alone in the core group."""
         group, version, _ = self.api_version.partition("/")
         return f"{self.kind}.{group}" if version else self.kind
 
@@ -80,7 +79,7 @@ class Container(View):
 
 
 class Run(View):
-    """A run of a container, under way or ended."""
+    """A run of a container, running or ended."""
 
     started_at: str | None = None
     finished_at: str | None = None
@@ -136,7 +135,7 @@ class Pod(View):
 
     @property
     def state(self) -> PodStatus:
-        """The status; an empty one if there is none."""
+        """The status; empty if missing."""
         return self.status or _NO_STATUS
 
 
@@ -221,7 +220,7 @@ read_job = msgspec.json.Decoder(Job).decode
 
 
 def moment(text: Any) -> int | None:
-    """Microseconds since 1970; None for none, which kubelets write as 1970 for a container that could not start."""
+    """Microseconds since 1970; None if missing, which kubelets write as 1970 for a container that could not start."""
     try:
         return (parse_time(text) or None) if text else None
     except ValueError:

@@ -20,7 +20,7 @@ ENDED = frozenset({"Succeeded", "Failed"})
 
 
 class ContainerConnections:
-    """Reaches the containers of a runtime.
+    """Connects to the containers of a runtime.
 
     Args:
         runtime: runs the containers.
@@ -43,11 +43,11 @@ class ContainerConnections:
         return self._runs((pod.get("spec") or {}).get("nodeName") or "")
 
     def check(self, pod: Obj, container: str) -> None:
-        """Refuse a container that does not run, before anything is done for a connection to it."""
+        """Reject a container that does not run, before a connection to it is prepared."""
         self._running(pod, container)
 
     def check_pod(self, pod: Obj) -> None:
-        """Refuse a pod whose ports cannot be reached."""
+        """Reject a pod whose ports cannot be reached."""
         _address(pod)
 
     async def exec(
@@ -61,7 +61,7 @@ class ContainerConnections:
             raise _failed(f"error executing command in container: {error.message}") from error
 
     async def attach(self, pod: Obj, container: str, *, stdin: bool = False, tty: bool = False) -> Process:
-        """Connect to a running container. Whether it has a terminal is up to the container."""
+        """Connect to a running container, whose configuration determines if it has a terminal."""
         id = self._running(pod, container)
         try:
             return await self._runtime.attach(id, stdin=stdin)
@@ -69,7 +69,7 @@ class ContainerConnections:
             raise _failed(f"error attaching to container: {error.message}") from error
 
     async def connect(self, pod: Obj, port: int, *, tls: bool = False) -> TcpConnection:
-        """Open a connection to a port of a pod; by TLS with any certificate if that is asked for."""
+        """Open a connection to a port of a pod; if requested, by TLS with any certificate."""
         address = _address(pod)
         try:
             return await _connected(address, port, tls)
@@ -86,7 +86,7 @@ class ContainerConnections:
             raise _unreachable(address, port, error) from error
 
     def _processes(self, pod: Obj) -> list[int]:
-        """The first processes of the running containers of a pod."""
+        """The main processes of the running containers of a pod."""
         ids = [running_id(pod, each["name"]) for each in pod["spec"].get("containers") or ()]
         states = [self._find(id) for id in ids if id]
         return [state.pid for state in states if state is not None and state.pid]
@@ -105,7 +105,7 @@ class ContainerConnections:
 
 
 async def _connected(address: str, port: int, tls: bool) -> TcpConnection:
-    """Connect to a port. As where a kubelet is asked, the certificate may be of any name and authority.
+    """Connect to a port. As with a kubelet, the certificate may have any name and issuer.
 
     Raises:
         OSError: it cannot be reached; also `TimeoutError`.
@@ -145,5 +145,5 @@ def _address(pod: Obj) -> str:
 
 
 def _failed(message: str) -> ApiError:
-    """The answer of a kubelet that cannot do what it is asked for."""
+    """The response of a kubelet that cannot carry out a request."""
     return ApiError(500, "InternalError", message)

@@ -1,4 +1,4 @@
-"""From a container of a pod to the request to the runtime that starts it."""
+"""Converts a container of a pod into a request to the runtime."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def logs_of(data: Path, pod: Obj) -> Path:
 
 
 def facts_of(pod: Obj, host: Host) -> PodFacts:
-    """Return the facts about a pod for which its containers and volumes may ask."""
+    """Return the facts about a pod that its containers and volumes can refer to."""
     allocatable = (host.node(pod).get("status") or {}).get("allocatable")
     return PodFacts(pod, (host.node_address(pod),), (host.pod_address(pod),), allocatable)
 
@@ -53,12 +53,12 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
     Args:
         pod: the pod.
         member: one of its containers.
-        image: of the container.
-        volumes: of the pod.
+        image: its image.
+        volumes: the prepared volumes of the pod.
         host: the machine.
 
     Raises:
-        ConfigError: it refers to what does not exist, or requests what is not possible.
+        ConfigError: it refers to missing objects, or requests something impossible.
     """
     spec, attempt, uid = member.spec, member.next_attempt(), member.uid
     name = hostname_of(pod, host.hostname)
@@ -106,7 +106,7 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
 
 
 def _groups(security: Obj) -> list[int]:
-    """The further groups of a container: that of its volumes is one of them."""
+    """The supplementary groups of a container, including that of its volumes."""
     group = security.get("fsGroup")
     return list(dict.fromkeys([*(security.get("supplementalGroups") or ()), *(() if group is None else (group,))]))
 
@@ -132,15 +132,15 @@ def limits_of(container: Obj) -> Limits:
 
 
 def security_of(pod: Obj, container: Obj, image: Image) -> Obj:
-    """Return the security context of a container, with what its pod says for all.
+    """Return the security context of a container, with the defaults of its pod.
 
     Args:
         pod: the pod.
-        container: as the pod's specification has it.
-        image: of the container.
+        container: the container in the pod's specification.
+        image: its image.
 
     Raises:
-        ConfigError: it must not run as the user that it would run as.
+        ConfigError: it would run as a forbidden user.
     """
     found, about = security_context(pod, container), container_name(pod, container)
     user, own = found.get("runAsUser"), os.getuid()
@@ -163,7 +163,7 @@ def security_of(pod: Obj, container: Obj, image: Image) -> Obj:
 
 
 def unenforced(pod: Obj) -> list[str]:
-    """Return the fields of a pod that processes of this machine do not obey."""
+    """Return the fields of a pod that are not enforced for processes on this machine."""
     found = set()
     contexts = [("", pod["spec"].get("securityContext") or {})]
     every = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
@@ -180,12 +180,12 @@ def unenforced(pod: Obj) -> list[str]:
 
 
 def _optional(mount: Mount) -> Mount:
-    """A mount that its container does without, where nothing can be mounted, if every pod has it."""
+    """Make a mount that every pod has optional, for machines where nothing can be mounted."""
     return replace(mount, optional=True) if mount.target == ACCOUNT else mount
 
 
 def _own_mounts(pod: Obj, container: Obj, attempt: int, mounts: Sequence[Mount], host: Host) -> list[Mount]:
-    """Mounts of each container beside its volumes: the file for its termination message, and the names of hosts."""
+    """Mounts of a container other than its volumes: the file for its termination message, and the hosts file."""
     taken = {each.target for each in mounts}
     path = container.get("terminationMessagePath") or TERMINATION_LOG
     found = []
@@ -198,14 +198,14 @@ def _own_mounts(pod: Obj, container: Obj, attempt: int, mounts: Sequence[Mount],
 
 
 def _hidden_part(image: Image) -> list[Mount]:
-    """A Python environment or a program in /tmp, of which containers have their own."""
+    """Mount a Python environment or program in /tmp, which is otherwise replaced in containers."""
     if image.part is None or not image.part.is_relative_to("/tmp"):
         return []
     return [Mount(str(image.part), str(image.part), read_only=True)]
 
 
 def _covers(image: Image, host: Host) -> list[Mount]:
-    """An empty folder over that of the cluster, whose credentials are for its administrator alone.
+    """An empty folder over that of the cluster, whose credentials are only for its administrator.
 
     It comes last, as a volume may contain the folder.
     """
@@ -215,7 +215,7 @@ def _covers(image: Image, host: Host) -> list[Mount]:
 
 
 def termination_message(host: Host, pod: Obj, container: Obj, attempt: int, failed: bool) -> str:
-    """Return the message that a container has left: in its file, or else the end of its log if it wants that."""
+    """Return the termination message of a container: from its file, or from the end of its log if requested."""
     file = host.terminations.path(pod["metadata"]["uid"], container["name"], attempt)
     text = _read_end(file, LONGEST_MESSAGE, first=True)
     if not text and failed and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":

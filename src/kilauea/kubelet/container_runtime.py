@@ -1,8 +1,8 @@
 """The interface between pods and container runtimes, modeled on the Container Runtime Interface of Kubernetes.
 
-A runtime keeps containers running when the process that started them ends; `open` finds them again. It writes what they
-print to log files in the format of that interface: `2026-01-02T03:04:05.000000000Z stdout F text` for a line, `P` for a
-part of a long one. Older lines are in `FILE.1`, still older ones in `FILE.2` and so on.
+A runtime keeps containers running when the process that started them ends; `open` finds them again. It writes their
+output to log files in the format of that interface: `2026-01-02T03:04:05.000000000Z stdout F text` for a line, `P` for
+a part of a long one. Older lines are in `FILE.1`, still older ones in `FILE.2` and so on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, Protocol
 from kilauea.api.container_streams import Process
 
 LOG_SIZE, LOG_FILES = 10 * 1024 * 1024, 5
-"""Bytes of a log file at which the next begins, and files that are kept of a container: the defaults of kubelets."""
+"""Size of a log file in bytes at which the next one starts, and number of files per container: kubelets' defaults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class Mount:
     Attributes:
         target: absolute path in the container.
         source: path on this machine; empty for an empty folder in memory.
-        read_only: True if the container may not write there.
-        size: most bytes of a folder in memory; None for no limit.
-        image: name of the image that it shows, for a runtime that has some; empty for none.
+        read_only: True if it is read-only.
+        size: maximum bytes of a folder in memory; None for no limit.
+        image: name of the mounted image, for a runtime with images; empty for none.
         real: True if the source is a path without links; if one has come in since that was checked, nothing is mounted.
         optional: True if the container runs without it where a runtime cannot mount: the kubelet's own files, such as
             /etc/hosts and the token of its service account.
@@ -59,29 +59,29 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container to start: everything that a runtime must know about it.
+    """A container to start, with everything that a runtime needs.
 
     Attributes:
         id: unique on this machine, also over restarts of the container.
         pod: uid of its pod.
         name: its name in the pod.
-        attempt: how often it was restarted before.
+        attempt: number of previous restarts.
         argv: the command and its arguments; the first is looked up in the container's PATH.
-        log: file to which it is logged.
-        root: folder that is its file system; None for that of its image, or of this machine if it has none.
-        image: name of its image, for a runtime that has some.
-        image_user: user of that image, a name or a number; empty for root.
+        log: its log file.
+        root: root folder of its file system; None for that of its image, or of this machine without an image.
+        image: name of its image, for a runtime with images.
+        image_user: user of the image, a name or a number; empty for root.
         environment: all its variables.
         working_dir: absolute path; the root folder if empty.
-        mounts: what it sees beside its root, parents first.
-        limits: what it may use at most.
-        hostname: the name of its machine, as it sees it.
+        mounts: its mounts, parents first.
+        limits: its resource limits.
+        hostname: its host name.
         user: numeric user; None for that of the runtime.
         group: numeric group; None for that of the runtime.
         groups: further numeric groups of its processes, which only root can give them.
-        read_only: True if it may not write to its root.
-        no_new_privileges: True if it must not gain rights by running other programs, such as sudo.
-        stdin: True if it has a standard input, which `attach` writes to; else it reads the end of a file.
+        read_only: True if its root is read-only.
+        no_new_privileges: True if it must not gain privileges by running other programs, such as sudo.
+        stdin: True if it has a standard input, which `attach` writes to; otherwise it is empty.
         stdin_once: True if its standard input ends when the first `attach` does.
         tty: True if it has a terminal.
     """
@@ -117,16 +117,15 @@ class ContainerState(NamedTuple):
         id: of the container.
         pod: uid of its pod.
         name: its name in the pod.
-        attempt: how often it was restarted before.
+        attempt: number of previous restarts.
         state: `running` or `exited`.
         pid: process id on this machine; 0 if it has none.
         started: microseconds since 1970.
         finished: microseconds since 1970; 0 while it runs.
-        exit_code: as shells have it: 128 and the signal for one that a signal has ended.
+        exit_code: as in shells: 128 plus the signal if a signal ended it.
         signal: the signal that ended it; 0 for none.
-        reason: as kubelets say it: Completed, Error, OOMKilled, StartError, ContainerStatusUnknown; empty while it
-            runs.
-        message: more about its end; empty if there is nothing to say.
+        reason: as in kubelets: Completed, Error, OOMKilled, StartError, ContainerStatusUnknown; empty while it runs.
+        message: more about its end; or empty.
     """
 
     id: str
@@ -162,8 +161,8 @@ class ContainerError(Exception):
     """A container could not be started, or reached.
 
     Attributes:
-        reason: as kubelets say it: CreateContainerError, RunContainerError, ContainerCannotRun, NotFound.
-        message: in words, with what to do.
+        reason: as in kubelets: CreateContainerError, RunContainerError, ContainerCannotRun, NotFound.
+        message: the message, with the fix.
     """
 
     reason: str
@@ -179,7 +178,7 @@ class ContainerRuntime(Protocol):
 
     @property
     def name(self) -> str:
-        """As nodes report it: `processes` or `podman`."""
+        """The name in node statuses: `processes` or `podman`."""
         ...
 
     @property
@@ -189,11 +188,11 @@ class ContainerRuntime(Protocol):
 
     @property
     def limitations(self) -> Sequence[str]:
-        """Things that it cannot do on this machine, each with the reason and the way out, for the log and the node."""
+        """Limitations on this machine, each with the reason and the fix, for the log and the node."""
         ...
 
     async def open(self) -> Sequence[ContainerState]:
-        """Connect; return all containers that it still knows, running or exited, and not removed."""
+        """Connect; return all known containers, running or exited, that are not removed."""
         ...
 
     async def close(self) -> None:
@@ -214,21 +213,21 @@ class ContainerRuntime(Protocol):
         Args:
             id: of the container.
             number: of the signal.
-            everyone: True to send it to all processes, as a terminal does. A first process that does nothing about it
-                ends by it as soon as the others have ended, although the kernel spares the first of a namespace.
+            everyone: True to send it to all processes, as a terminal does. A first process that does not handle it ends
+                as soon as the others have ended, although the kernel protects the first process of a namespace.
         """
         ...
 
     async def kill(self, id: str) -> None:
-        """End all processes of a container at once, also those that left its process group."""
+        """End all processes of a container at once, including those that left its process group."""
         ...
 
     async def resize(self, id: str, limits: Limits) -> None:
-        """Change the limits of a container that runs."""
+        """Change the limits of a running container."""
         ...
 
     async def remove(self, id: str) -> None:
-        """Forget a container that has exited, and free what it occupied, except its log."""
+        """Remove a container that has exited, with everything except its log."""
         ...
 
     def exits(self) -> AsyncIterator[ContainerState]:
@@ -244,12 +243,12 @@ class ContainerRuntime(Protocol):
         ...
 
     async def usage(self, ids: Sequence[str]) -> Mapping[str, Usage]:
-        """Return what running containers use; those that do not run are left out."""
+        """Return the usage of running containers; others are left out."""
         ...
 
     async def folders(self, ids: Sequence[str]) -> Mapping[str, Path]:
-        """Return the folders of containers in which all is that they have written to their root and to /tmp.
+        """Return the folders with everything that containers have written to their root and to /tmp.
 
-        Containers are left out that do not run, or have no such folder.
+        Containers that do not run, or have no such folder, are left out.
         """
         ...

@@ -1,4 +1,4 @@
-"""Runs of a container in the status of its pod: those to which logs and connections refer."""
+"""Runs of a container in the status of its pod, to which logs and connections refer."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def status_of(pod: Obj, container: str) -> Mapping[str, Any]:
 
 
 def running_id(pod: Obj, container: str) -> str:
-    """Return the id of a running container, as the runtime has it; empty if it does not run."""
+    """Return the runtime's id of a running container; empty if it does not run."""
     found = status_of(pod, container)
     is_running = (found.get("state") or _NONE).get("running") is not None
     return runtime_id(found.get("containerID") or "") if is_running else ""
 
 
 def attempt_of(pod: Obj, container: str, id: str) -> int | None:
-    """Return how often a container was restarted before the run of an id; None for an id of another container."""
+    """Return the number of previous restarts of the run with an id; None if the id belongs to another container."""
     uid, restarts = pod["metadata"]["uid"], status_of(pod, container).get("restartCount") or 0
     tried = range(restarts + 1, max(restarts - 3, -1), -1)
     return next((attempt for attempt in tried if container_id(uid, container, attempt) == id), None)

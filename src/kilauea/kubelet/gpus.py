@@ -1,6 +1,6 @@
-"""The GPUs of this machine and the containers that use them, so that none is allocated twice.
+"""The GPUs of this machine and their allocation to containers.
 
-What a pod has is written to a file in its folder, so that it keeps its devices when the kubelet is restarted.
+The devices of a pod are written to a file in its folder, so that it keeps them when the kubelet is restarted.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _FILE = "devices.json"
 
 
 class NoDevice(Exception):
-    """There are not enough devices; the text says how many are free."""
+    """There are not enough devices; the message contains the number of free ones."""
 
 
 class Gpus:
     """Assigns devices to containers.
 
     Args:
-        ids: of the devices of this machine, by node: its parts have their own.
+        ids: ids of the devices of this machine, by node.
         folder: contains a folder for each pod, named by its uid.
     """
 
@@ -38,7 +38,7 @@ class Gpus:
         self._given: dict[str, dict[str, list[str]]] = {}
 
     def restore(self, uids: Sequence[str]) -> None:
-        """Read what pods have been given before a restart."""
+        """Read the devices that were assigned to pods before a restart."""
         for uid in uids:
             try:
                 text = (self._folder / uid / _FILE).read_bytes()
@@ -71,13 +71,13 @@ class Gpus:
         return free[:count]
 
     def release(self, uid: str) -> None:
-        """Take the devices of a pod back."""
+        """Release the devices of a pod."""
         self._given.pop(uid, None)
 
     def variables(self, pod: Obj, container: Obj) -> dict[str, str]:
-        """Return the variables by which a container knows its devices, after they were assigned.
+        """Return the environment variables with the assigned devices of a container.
 
-        One that requests none sees none, on a machine that has any.
+        On a machine with devices, a container that requests none sees none.
         """
         shared = shared_cards(pod, container)
         if shared:
@@ -91,7 +91,7 @@ class Gpus:
 
 
 def shared_cards(pod: Obj, container: Obj) -> list[str]:
-    """Return the cards that the annotation of the scheduler gives a container (plugin deviceshare)."""
+    """Return the cards that the scheduler's annotation assigns to a container (plugin deviceshare)."""
     text = annotations_of(pod).get(devices.VGPU_RECORD)
     if not text:
         return []

@@ -1,7 +1,7 @@
 """The gRPC health check (`grpc.health.v1.Health/Check`) of probes: one call over HTTP/2 without TLS.
 
-It writes the few frames of one call (RFC 9113) and reads no headers of the answer, so it needs no table of headers: a
-server that can answer sends its answer as data, and one that cannot sends none.
+It writes the few frames of one call (RFC 9113) and does not read headers of the response, so it needs no header table:
+a server that supports the call responds with data, any other without.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _END_HEADERS = 4
 _PADDED = 8
 _STREAM = 1
 _LONGEST = 64 * 1024
-"""Bytes of an answer; it has a few."""
+"""Maximum bytes of a response; it usually has a few."""
 _STATUSES = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 SERVING = _STATUSES[1]
 
@@ -28,7 +28,7 @@ class NoHealth(Exception):
 
 
 async def check_health(host: str, port: int, service: str) -> str:
-    """Ask a server for the health of a service; return `SERVING` or another status of the protocol.
+    """Query the health of a service; return `SERVING` or another status of the protocol.
 
     Raises:
         OSError: there is no connection.
@@ -85,7 +85,7 @@ def _number(value: int) -> bytes:
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    """The data that comes for the call."""
+    """Read the response data of the call."""
     found = b""
     while len(found) <= _LONGEST:
         head = await reader.readexactly(9)

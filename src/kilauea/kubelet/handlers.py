@@ -17,18 +17,18 @@ from kilauea.kubelet.http_get import TooManyRedirects, http_get
 
 Verdict = Literal["success", "failure", "unknown"]
 LONGEST_OUTPUT = 10 * 1024
-"""Bytes of output that are kept, as by kubelets."""
+"""Maximum bytes of output to keep, as in kubelets."""
 _PROBE_AGENT = "kube-probe/1.36"
 _CONNECTION_REFUSED = {errno.ECONNREFUSED: "connection refused", errno.EHOSTUNREACH: "no route to host"}
 
 
 class Result(NamedTuple):
-    """The answer of a handler.
+    """The result of a handler.
 
     Attributes:
-        verdict: `unknown` if it could not be asked.
+        verdict: `unknown` if it could not run.
         output: in words.
-        is_warning: True of a success that is told all the same.
+        is_warning: True for a success that is reported anyway.
     """
 
     verdict: Verdict
@@ -38,12 +38,12 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The container that handlers are about.
+    """The container of a handler.
 
     Attributes:
-        runtime: runs it.
+        runtime: its runtime.
         id: its id.
-        spec: as the pod's specification has it, for the names of ports.
+        spec: its specification, for the names of ports.
         host: address of its pod.
     """
 
@@ -53,7 +53,7 @@ class Target:
     host: str
 
     def port(self, given: int | str) -> int:
-        """Return the number of a port, which may be given by its name.
+        """Return the number of a port, given by number or name.
 
         Raises:
             ValueError: the container has no such port.
@@ -128,7 +128,7 @@ async def _tcp(action: Obj, target: Target, seconds: float | None) -> Result:
 
 
 def _dial(host: str, port: int, error: Exception) -> str:
-    """A failed connection in the words of Go."""
+    """Describe a failed connection in the words of Go."""
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     if isinstance(error, TimeoutError):
         return f"dial tcp {address}: i/o timeout"

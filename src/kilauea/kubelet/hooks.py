@@ -13,7 +13,7 @@ from kilauea.nodes.annotations import STOP_SIGNAL, annotations_of
 
 FAILED_POST_START, FAILED_PRE_STOP = "FailedPostStartHook", "FailedPreStopHook"
 LEAST_GRACE = 2
-"""Seconds that a container has to end after SIGTERM, even if its preStop hook took all of its grace period."""
+"""Seconds for a container to end after SIGTERM, even if its preStop hook used up its grace period."""
 _SIGNALS = {each.name: int(each) for each in signal.Signals}
 
 
@@ -24,13 +24,13 @@ async def post_start(container: Obj, target: Target) -> Result:
 
 
 async def pre_stop(container: Obj, target: Target, grace: float, failed: Callable[[str], None]) -> float:
-    """Run the preStop hook of a container; return the seconds of its grace period that are left.
+    """Run the preStop hook of a container; return the remaining seconds of its grace period.
 
     Args:
-        container: as the pod's specification has it.
+        container: its specification.
         target: the same container, for handlers.
         grace: seconds of its grace period.
-        failed: is told if the hook failed.
+        failed: called if the hook failed.
     """
     hook = (container.get("lifecycle") or {}).get("preStop")
     if not hook or grace <= 0:

@@ -22,7 +22,7 @@ _OWN_NAMESPACE, _OWN_NAME = "default", "kubernetes"
 
 
 class Image(NamedTuple):
-    """The file system of an image on this machine, and what its containers have if the pod does not say it.
+    """The file system of an image on this machine, and the defaults for its containers.
 
     Attributes:
         root: folder; None for the file system of this machine, or for one that only the runtime knows.
@@ -30,10 +30,10 @@ class Image(NamedTuple):
         command: the command; its entry point.
         arguments: of that command.
         working_dir: where the command runs; empty for the root folder.
-        id: as statuses have it.
-        name: as the runtime has it; empty for an image that the runtime does not know.
+        id: its id in statuses.
+        name: its name in the runtime; empty for an image that the runtime does not have.
         user: user of its containers, a name or a number; empty for root, or for that of this process.
-        part: what of the files of this machine is the image, at its own path; None for all, and for a root folder.
+        part: the path on this machine that is the image; None for all, and for a root folder.
     """
 
     root: Path | None = None
@@ -51,7 +51,7 @@ class Images(Protocol):
     """The images of this machine."""
 
     async def pull(self, name: str, policy: str) -> None:
-        """Make an image present, by a policy of Kubernetes; `find` tells if that failed."""
+        """Make an image available according to an image pull policy; `find` raises the error if that failed."""
         ...
 
     def find(self, name: str) -> Image:
@@ -79,28 +79,28 @@ class Network(Protocol):
         ...
 
     def release(self, uid: str) -> None:
-        """Take the address of a pod back."""
+        """Release the address of a pod."""
         ...
 
 
 @dataclass
 class Host:
-    """A machine as its pods see it.
+    """A machine and everything that its pods use.
 
     Attributes:
-        api: where statuses are written.
+        api: API client for writing statuses.
         view: shows the objects of the cluster.
         clock: the time.
-        record: takes events.
-        runtime: runs containers.
+        record: records events.
+        runtime: the container runtime.
         images: their file systems.
         volumes: their volumes.
         gpus: the devices of this machine.
         data: folder of the cluster.
         server: address and port of the API server.
-        network: addresses of pods; None if they have that of the node.
+        network: addresses of pods; None if they use that of the node.
         hostname: the name of this machine.
-        terminations: the files to which containers write why they end.
+        terminations: the termination message files.
         states: runs of containers that the runtime knows, by their ids.
     """
 
@@ -120,7 +120,7 @@ class Host:
     terminations: TerminationLogs = field(init=False)
 
     def __post_init__(self) -> None:
-        """Find the files of earlier processes."""
+        """Find the termination message files of earlier processes."""
         self.terminations = TerminationLogs(self.data / "kubelet" / "termination")
 
     def node(self, pod: Obj) -> Obj:
@@ -137,7 +137,7 @@ class Host:
         return self.network.address(pod) if self.network is not None else self.node_address(pod)
 
     def services(self, pod: Obj) -> dict[str, str]:
-        """The variables of services that the containers of a pod have: always that of the API server."""
+        """The service environment variables of a pod's containers, always including those of the API server."""
         host, port = self.server
         own = {"metadata": {"name": _OWN_NAME}, "spec": {"ports": [{"name": "https", "port": port}]}}
         found: dict[str, str] = {}
@@ -148,13 +148,13 @@ class Host:
         return {**found, **service_variables([own], lambda service: host)}
 
     async def forget(self, id: str) -> None:
-        """Let the runtime forget a container that has exited."""
+        """Remove a container that has exited from the runtime."""
         with suppress(ContainerError):
             await self.runtime.remove(id)
         self.states.pop(id, None)
 
     def event(self, pod: Obj, reason: str, message: str, *, warning: bool = False) -> None:
-        """Tell of something about a pod."""
+        """Record an event about a pod."""
         about = {"kind": "Pod", "apiVersion": "v1", **pod}
         self.record(COMPONENT, Record(about, "Warning" if warning else "Normal", reason, message))
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
 LARGEST_ANSWER = 10 * 1024
-"""Bytes of the body of an answer that are kept, as by kubelets."""
+"""Maximum bytes of the body of a response to keep, as in kubelets."""
 MOST_REDIRECTS = 10
 _FOLLOWED = frozenset({301, 302, 303, 307, 308})
 _PORTS = {"http": 80, "https": 443}
 
 
 class TooManyRedirects(Exception):
-    """A server sends a request from one address to the next."""
+    """A server redirects too often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Answer:
 
     Attributes:
         status: its code.
-        location: the address that it sends to; empty for none.
-        body: its beginning, of a redirect that is not followed; else empty.
+        location: the address of a redirect; or empty.
+        body: its beginning, for a redirect that is not followed; otherwise empty.
     """
 
     status: int
@@ -39,13 +39,13 @@ async def http_get(url: str, headers: Mapping[str, str]) -> Answer:
 
     Args:
         url: with host and port.
-        headers: sent with each request; `Host` only where the address says no other one.
+        headers: sent with each request; `Host` only if the redirect has no other host.
 
     Raises:
         OSError: there is no connection.
-        asyncio.IncompleteReadError: there is no answer.
-        ValueError: the answer is not HTTP, or sends to what is not an HTTP address.
-        TooManyRedirects: it goes on and on.
+        asyncio.IncompleteReadError: the response is incomplete.
+        ValueError: the response is not HTTP, or redirects to an invalid address.
+        TooManyRedirects: there are too many redirects.
     """
     first = urlsplit(url).hostname
     for _ in range(MOST_REDIRECTS):
@@ -81,7 +81,7 @@ async def _ask(url: str, headers: Mapping[str, str]) -> Answer:
 
 
 async def _read(reader: asyncio.StreamReader, server: str) -> Answer:
-    """The answer of a server; what comes after its first line is only read from redirects."""
+    """Read the response of a server; beyond its first line only for redirects."""
     try:
         words = (await reader.readuntil(b"\n")).split(None, 2)
         if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():

@@ -1,7 +1,7 @@
 """Images of containers that run as processes: folders, Python environments, programs or the machine, by name.
 
-An image of a registry is not pulled. `--image python=/opt/venv` says what stands for it; without any mapping, every
-image stands for the file system of this machine.
+Images are not pulled from a registry. `--image python=/opt/venv` replaces an image; without any mapping, every image
+means the file system of this machine.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from kilauea.kubelet.host import Image
 HOST = "host"
 _TAG = re.compile(r"(@sha256:[0-9a-f]+|:[A-Za-z0-9_.-]+)$")
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME")
-"""Variables of this process that containers on the file system of the machine have, too."""
+"""Environment variables of this process that containers on the file system of the machine inherit."""
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _REGISTRIES = ("docker.io/library/", "docker.io/", "index.docker.io/")
 
 
 class InvalidMapping(ValueError):
-    """A mapping that cannot be used; the text says why and what to write."""
+    """An invalid mapping; the message gives the reason and the correct form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """The thing that stands for images whose names match a pattern.
+    """The replacement for images whose names match a pattern.
 
     Attributes:
-        pattern: name with `*` and `?`; without a tag it is for all tags.
+        pattern: name with `*` and `?`; without a tag, it matches all tags.
         target: a folder, a program, or `host`.
     """
 
@@ -45,7 +45,7 @@ class Mapped:
         """Read `NAME=PATH` or `NAME=host`.
 
         Raises:
-            InvalidMapping: it has another form, or there is no such folder or program.
+            InvalidMapping: it has another form, or the folder or program does not exist.
         """
         pattern, equals, target = text.partition("=")
         if not equals or not pattern or not target:
@@ -78,8 +78,8 @@ class MappedImages:
     """The images of this machine.
 
     Args:
-        mappings: of names; the pattern with the most characters that are not `*` decides, then the first. Without any,
-            each image stands for this machine.
+        mappings: replacements; the matching pattern with the most characters other than `*` applies, then the first.
+            Without any, each image means this machine.
         variables: of this process.
     """
 
@@ -89,13 +89,13 @@ class MappedImages:
         self._host = {name: variables[name] for name in _KEPT if name in variables}
 
     async def pull(self, name: str, policy: str) -> None:
-        """Nothing is pulled."""
+        """Do nothing: images are not pulled."""
 
     def find(self, name: str) -> Image:
         """Return an image.
 
         Raises:
-            ContainerError: nothing stands for it.
+            ContainerError: no mapping matches it.
         """
         if not name or any(character.isspace() for character in name):
             raise ContainerError("InvalidImageName", f'couldn\'t parse image name "{name}": invalid reference format')
@@ -121,7 +121,7 @@ class MappedImages:
 
 
 def is_program(path: Path) -> bool:
-    """Return True if a path is that of a file that can be executed."""
+    """Return True if a path is an executable file."""
     return path.is_file() and os.access(path, os.X_OK)
 
 

@@ -1,7 +1,7 @@
 """`Kubelet`: runs the pods of the nodes that represent parts of this machine.
 
-It follows the pods of its nodes and gives each a worker, which ends with the pod. Containers keep running when it ends:
-the next one finds them again by the runtime.
+It watches the pods of its nodes and starts a worker for each, which ends with the pod. Containers keep running when it
+ends: the next kubelet finds them again through the runtime.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from kilauea.nodes.pod_status import ENDED
 from kilauea.nodes.pods import NODE_NAME
 
 AGAIN_SECONDS = 10
-"""Seconds after which a pod whose worker failed gets another one."""
+"""Seconds after which a pod whose worker failed gets a new one."""
 log = logging.getLogger(__name__)
 
 
 def declare(cache: Cache) -> None:
-    """Let a cache have everything that a kubelet reads; called before the cache runs."""
+    """Declare everything that a kubelet reads in a cache; called before the cache runs."""
     cache.declare(PODS, indexes={NODE_NAME: lambda pod: str(pod["spec"].get("nodeName") or "")})
     for resource in (NODES, CONFIG_MAPS, SECRETS, SERVICES, CLAIMS, VOLUMES):
         cache.declare(resource)
@@ -42,7 +42,7 @@ class Kubelet:
 
     Args:
         host: the machine.
-        cache: the objects of the cluster, as `declare` wants them.
+        cache: the objects of the cluster, with the interests of `declare`.
         nodes: names of the nodes that are parts of this machine.
     """
 
@@ -52,7 +52,7 @@ class Kubelet:
         self._nodes = frozenset(nodes)
         self._workers: dict[str, PodWorker] = {}
         self._admitted: dict[str, dict[str, PodWorker]] = {node: {} for node in sorted(self._nodes)}
-        """The workers of the pods of each node that have not ended, by uid; those that have may be many."""
+        """The workers of unfinished pods of each node, by uid; finished pods may be many."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def runs(self, node: str) -> bool:
@@ -63,7 +63,7 @@ class Kubelet:
         """Run pods until cancelled.
 
         Args:
-            found: runs of containers that the runtime knows, by the uids of their pods.
+            found: runs of containers in the runtime, by the uids of their pods.
         """
         await self._cache.complete()
         self._host.states.update({state.id: state for states in found.values() for state in states})
@@ -86,13 +86,13 @@ class Kubelet:
             await asyncio.gather(exits, *self._tasks.values(), return_exceptions=True)
 
     def _own_pods(self) -> list[Obj]:
-        """Pods of this machine that have not ended, or are to be deleted: those that run first, then the oldest."""
+        """Pods of this machine that have not ended, or are being deleted: running ones first, then by age."""
         found = [pod for node in sorted(self._nodes) for pod in self._cache.indexed(PODS, NODE_NAME, node)]
         concerned = [pod for pod in found if _concerned(pod)]
         return sorted(concerned, key=_turn)
 
     async def _clear(self, found: Mapping[str, list[ContainerState]], uids: Collection[str]) -> None:
-        """Remove what is left of pods that are gone."""
+        """Remove the remains of deleted pods."""
         for uid, states in found.items():
             for state in states if uid not in uids else ():
                 with suppress(ContainerError):
@@ -111,7 +111,7 @@ class Kubelet:
                 remove_later(folder)
 
     def _pod_changed(self, old: Obj | None, new: Obj | None) -> None:
-        """Tell the worker of a pod, or start one."""
+        """Update the worker of a pod, or start one."""
         pod = new or old or {}
         if pod["spec"].get("nodeName") not in self._nodes:
             return
@@ -137,11 +137,11 @@ class Kubelet:
 
     def _remove_logs(self, pod: Obj) -> None:
         folder = logs_of(self._host.data, pod)
-        if folder.exists():  # a container that prints nothing has none
+        if folder.exists():  # a container without output has none
             remove_later(folder)
 
     def _begin(self, pod: Obj, found: list[ContainerState]) -> None:
-        """Give a pod a worker."""
+        """Start a worker for a pod."""
         uid = pod["metadata"]["uid"]
         node = pod["spec"]["nodeName"]
         refusal = None
@@ -154,7 +154,7 @@ class Kubelet:
         task.add_done_callback(lambda task: self._ended(uid, task))
 
     def _ended(self, uid: str, task: asyncio.Task[None]) -> None:
-        """A worker has ended."""
+        """Handle the end of a worker."""
         worker = self._workers.pop(uid)
         self._admitted[worker.pod["spec"]["nodeName"]].pop(uid, None)
         self._tasks.pop(uid, None)
@@ -172,7 +172,7 @@ class Kubelet:
             self._begin(now, [])
 
     def _again(self, pod: Obj) -> None:
-        """Give a pod whose worker has failed another one, if it is still there."""
+        """Start a new worker for a pod whose worker has failed, if the pod still exists."""
         uid = pod["metadata"]["uid"]
         now = self._cache.get(PODS, key_of(pod))
         if uid in self._workers:
@@ -185,7 +185,7 @@ class Kubelet:
             self._workers[uid].vanish()
 
     def _object_changed(self, old: Obj | None, new: Obj | None) -> None:
-        """Tell the pods that use a ConfigMap or a Secret."""
+        """Notify the pods that use a ConfigMap or a Secret."""
         changed = new or old or {}
         metadata = changed["metadata"]
         for worker in list(self._workers.values()):
@@ -218,7 +218,7 @@ def _turn(pod: Obj) -> tuple[bool, str, Key]:
 
 
 def _concerned(pod: Obj) -> bool:
-    """Return True if a kubelet has something to do for a pod."""
+    """Return True if a kubelet must handle a pod."""
     return not _has_ended(pod) or "deletionTimestamp" in pod["metadata"]
 
 

@@ -17,16 +17,16 @@ _ADDRESSES = {
     "tcp": {"0100007F": "127.0.0.1", "00000000": "127.0.0.1"},
     "tcp6": {"0" * 24 + "01000000": "::1", "0" * 32: "::1"},
 }
-"""Files of the kernel, and addresses in them that are reached by localhost."""
+"""Files of the kernel, and the addresses in them that localhost reaches."""
 
 
 def localhost_of(port: int, roots: Collection[int], proc: Path = PROC) -> str | None:
-    """Return the address of localhost at which these processes, or those that they started, listen; None for none.
+    """Return the localhost address on which these processes, or their descendants, listen; None without one.
 
     Args:
         port: the port.
         roots: process ids.
-        proc: where the kernel tells about processes.
+        proc: the mount point of procfs.
     """
     sockets = dict(_sockets(port, proc))
     if not sockets:
@@ -56,7 +56,7 @@ def _sockets(port: int, proc: Path) -> Iterator[tuple[str, str]]:
 
 
 def _family(roots: Collection[int], proc: Path) -> Iterator[int]:
-    """Yield processes and all that descend from them."""
+    """Yield processes and all of their descendants."""
     children: dict[int, list[int]] = {}
     for name in os.listdir(proc):
         if name.isdecimal():

@@ -32,7 +32,7 @@ _ENTRY = re.compile(rb"([0-9T:.+Z-]+) (stdout|stderr) ([FP])[^ \n]* ?(.*)\n")
 _FULL = re.compile(rb"^[^ \n]+ std(?:out|err) F.*\n", re.MULTILINE)
 _PART = re.compile(rb"^[^ \n]+ std(?:out|err) P.*\n", re.MULTILINE)
 _QUIET_LOOKS = 2
-"""Looks in a row that must find nothing after a container has ended: its last output may be on its way to the file."""
+"""Consecutive reads that must return nothing after a container has ended: its last output may still be in transit."""
 
 
 class LogFiles:
@@ -58,7 +58,7 @@ class LogFiles:
         self._otherwise = otherwise
 
     def open(self, pod: Obj, container: str, *, previous: bool, tail: int | None, now: Callable[[], int]) -> LogReader:
-        """Open the log of a container, as `LogSource` says."""
+        """Open the log of a container; see `LogSource`."""
         if self._otherwise is not None and not self._runs((pod.get("spec") or {}).get("nodeName") or ""):
             return self._otherwise.open(pod, container, previous=previous, tail=tail, now=now)
         id = _id_of_run(pod, container, previous)
@@ -76,7 +76,7 @@ class LogFiles:
 
 
 def _id_of_run(pod: Obj, container: str, previous: bool) -> str:
-    """Return the id of the run whose log is meant, by the rules of kubelets.
+    """Return the id of the run whose log is requested, by the rules of kubelets.
 
     Raises:
         ApiError: there is none.
@@ -116,11 +116,11 @@ class FileReader:
         self._search = self._begin(tail)
 
     def begin(self) -> Iterator[None]:
-        """Go to the first line to read, a block in each step."""
+        """Find the first line to read, a block in each step."""
         return self._search
 
     def read(self) -> Sequence[LogEntry]:
-        """Return what comes next, about 64 KiB."""
+        """Return the next entries, about 64 KiB."""
         for _ in self._search:
             pass
         runs = self._is_running()
@@ -135,20 +135,20 @@ class FileReader:
         return entries
 
     def close(self) -> None:
-        """Close the file, and those in which the first line is looked for."""
+        """Close the file, and those in which the first line is searched."""
         self._search.close()
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def _block(self) -> bytes:
-        """The next bytes, of the next file where one is read to its end; nothing if there are no more."""
+        """The next bytes, from the next file at the end of one; empty at the end."""
         while True:
             block = os.read(self._descriptor, BLOCK) if self._descriptor >= 0 else b""
             following = None if block else self._following()
             if following is None:
                 return block
-            # The file has another name now, and was perhaps written to between the last read and its renaming.
+            # The file has another name now, and may have been written to between the last read and its renaming.
             block = os.read(self._descriptor, BLOCK) if self._descriptor >= 0 else b""
             if block:
                 os.close(following)
@@ -157,7 +157,7 @@ class FileReader:
             self._descriptor, self._rest = following, b""
 
     def _entries(self, block: bytes) -> list[LogEntry]:
-        """The entries in a block; the beginning of one that is not whole yet is kept."""
+        """The entries in a block; an incomplete one at its end is kept."""
         text = self._rest + block
         end = text.rfind(b"\n") + 1
         self._rest = text[end:]
@@ -188,7 +188,7 @@ class FileReader:
                 os.close(descriptor)
 
     def _paths(self) -> Iterator[Path]:
-        """The files that there are, oldest first."""
+        """The existing files, oldest first."""
         for number in range(LOG_FILES, -1, -1):
             path = self._path.with_name(f"{self._path.name}.{number}") if number else self._path
             if path.exists():
@@ -216,7 +216,7 @@ class FileReader:
 
 
 def _start_of_tail(descriptor: int, tail: int, *, is_newest: bool) -> Generator[None, None, tuple[int, int]]:
-    """Return how many of the last lines a file has, at most as many as asked for, and where the first of them is.
+    """Return the number of lines at the end of a file, up to a maximum, and the position of the first of them.
 
     The file is read from its end, a block in each step; parts of a long line count with its last one.
     """
@@ -227,7 +227,7 @@ def _start_of_tail(descriptor: int, tail: int, *, is_newest: bool) -> Generator[
     while end > 0:
         start = max(end - BLOCK, 0)
         text = os.pread(descriptor, end - start, start) + head
-        # The first line may not be whole: it is counted with the block before.
+        # The first line may be incomplete: it is counted with the previous block.
         whole = text.find(b"\n") + 1 if start else 0
         lines = [match.end() for match in _FULL.finditer(text, whole)] if whole or not start else []
         if is_newest and not head and _PART.search(text, lines[-1] if lines else whole):

@@ -15,9 +15,9 @@ from kilauea.nodes.machine import GPU, KUBELET_VERSION
 from kilauea.version import __version__
 
 RESERVED_CPU, RESERVED_MEMORY = 100, 256 << 20
-"""Thousandths of a processor and bytes that are left to everything else on the machine."""
+"""Thousandths of a processor and bytes reserved for everything else on the machine."""
 MOST_PODS = 1000
-"""Pods of the whole machine."""
+"""Maximum number of pods on the whole machine."""
 _CPU_VERSION_1 = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
 _NVIDIA = ("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader")
 _NVIDIA_SECONDS = 20
@@ -45,12 +45,12 @@ class ThisMachine:
 
 
 def read_machine(folder: Path, groups: Path = Path("/sys/fs/cgroup"), proc: Path = Path("/proc")) -> ThisMachine:
-    """Return what this machine is: no more than the control group of this process may use.
+    """Return the size of this machine, limited by the control group of this process.
 
     Args:
-        folder: of the cluster, whose file system counts as the storage of the machine.
-        groups: where control groups are.
-        proc: where processes are.
+        folder: folder of the cluster; its file system is the storage of the machine.
+        groups: the mount point of control groups.
+        proc: the mount point of procfs.
     """
     cpu, memory = 1000 * _processors(), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for group in _own_groups(groups, _text(proc / "self/cgroup")):
@@ -66,18 +66,18 @@ def read_machine(folder: Path, groups: Path = Path("/sys/fs/cgroup"), proc: Path
 
 
 def _own_groups(root: Path, text: str) -> Iterator[Path]:
-    """Yield the control groups around this process, the outermost first: all their limits hold.
+    """Yield the control groups of this process, the outermost first: all their limits apply.
 
     Args:
-        root: where control groups are.
-        text: the groups of the process, as `/proc/self/cgroup` has them.
+        root: the mount point of control groups.
+        text: the content of `/proc/self/cgroup`.
     """
     for line in text.splitlines() or ["0::/"]:
         _, controllers, path = line.split(":", 2)
         group = root / controllers if controllers else root
         yield group
         for part in path.split("/"):
-            if part == "..":  # a group outside of what this process sees
+            if part == "..":  # a group outside the view of this process
                 break
             if part:
                 group = group / part
@@ -127,7 +127,7 @@ def _has_release() -> bool:
 
 
 def machine_nodes(machine: ThisMachine, names: Sequence[str]) -> list[MachineNode]:
-    """Return a machine as equal nodes."""
+    """Divide a machine into equal nodes."""
     parts = len(names)
     capacity = _amounts(machine.cpu // parts, machine.memory // parts, machine.storage // parts, parts)
     free_cpu, free_memory = machine.cpu - RESERVED_CPU, machine.memory - RESERVED_MEMORY
@@ -141,7 +141,7 @@ def machine_nodes(machine: ThisMachine, names: Sequence[str]) -> list[MachineNod
 
 
 def node_gpus(machine: ThisMachine, names: Sequence[str]) -> dict[str, Sequence[str]]:
-    """Return the GPUs of each node of a machine: as many for each, those that are left over for none."""
+    """Return the GPUs of each node of a machine: the same number for each, without the remainder."""
     each = len(machine.gpus) // len(names)
     return {name: machine.gpus[number * each : (number + 1) * each] for number, name in enumerate(names)}
 

@@ -1,6 +1,6 @@
 """The containers of a pod: their entries in its status, and which of them to start next.
 
-Everything here is pure. An entry is replaced, never changed; what runs the containers reports what became of them.
+Everything here is pure. An entry is replaced, never changed; the worker reports the state of containers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNKNOWN = "ContainerStatusUnknown"
 _LOST = "The container could not be located when the pod was terminated"
 _START_ERROR = 128
 FIRST_RETRY, LONGEST_RETRY = 10, 300
-"""Seconds after which a container that could not be started is tried again; doubled each time, up to the longest."""
+"""Seconds until another attempt to start a container, doubled each time, and the maximum."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Member:
     """A container of a pod.
 
     Attributes:
-        spec: as the pod's specification has it.
+        spec: its specification.
         role: `main`; `init` for one that ends before the main ones start; `sidecar` for an init container that runs
             beside them; `ephemeral` for one that was added to look into the pod, and runs once.
         restart: its restart policy: Always, OnFailure or Never.
@@ -46,7 +46,7 @@ class Member:
         entry: its status.
         failures: consecutive attempts to start it that failed.
         retry: time of the next attempt, in microseconds since 1970.
-        runtime: the name of what runs it.
+        runtime: the name of its runtime.
     """
 
     spec: Obj
@@ -58,7 +58,7 @@ class Member:
     retry: int = 0
     runtime: str = PROCESSES
     is_replaced: bool = False
-    """True if it is ended to be started again, whatever its restart policy: with another image, or with all others."""
+    """True if it is ended to be restarted regardless of its restart policy: with another image, or with all others."""
 
     @property
     def name(self) -> str:
@@ -72,16 +72,16 @@ class Member:
 
     @property
     def id(self) -> str:
-        """The runtime's id of its latest run."""
+        """The runtime's id for its latest run."""
         return container_id(self.uid, self.name, self.attempt)
 
     def _status_id(self, attempt: int) -> str:
-        """The id of one of its runs, as its entry has it."""
+        """The id of one of its runs in its entry."""
         return status_id(container_id(self.uid, self.name, attempt), self.runtime)
 
     @property
     def state(self) -> Obj:
-        """Its state, as the status has it."""
+        """Its state in the status."""
         return self.entry.get("state") or {}
 
     @property
@@ -104,22 +104,22 @@ class Member:
 
     @property
     def exit_code(self) -> int | None:
-        """The code with which it has ended for good; None if it has not."""
+        """The code with which it has ended finally; None if it has not."""
         ended = self.state.get("terminated")
         return None if ended is None or self.restarts(ended) else int(ended.get("exitCode", 0))
 
     def restarts(self, ended: Obj) -> bool:
-        """Return True if it is started again after this end."""
+        """Return True if it is restarted after this end."""
         return self.is_replaced or is_restarted(self.spec, self.restart, ended.get("exitCode", 0))
 
     @property
     def is_reset(self) -> bool:
-        """True if it has ended and waits to be started with all other containers of its pod."""
+        """True if it has ended and will be restarted with all other containers of its pod."""
         return bool((self.state.get("waiting") or {}).get("reason") == RESTARTING_ALL)
 
     @property
     def restarts_all(self) -> bool:
-        """True if all containers of its pod are to be started again because it has ended."""
+        """True if its end requires a restart of all containers of its pod."""
         ended = self.state.get("terminated")
         return ended is not None and self._asks_for_all(ended)
 
@@ -128,7 +128,7 @@ class Member:
 
     @property
     def fresh(self) -> bool:
-        """True if it has never run, or not since all containers were to start again."""
+        """True if it has never run, or not since the restart of all containers."""
         return not self.running and (self.ended is None or self.is_reset)
 
     def due(self) -> int:
@@ -139,18 +139,18 @@ class Member:
             after = (moment_of(ended.get("finishedAt")) or 0) + back_off(ended, self.attempt)
         return max(after, self.retry)
 
-    # --- what happens to it
+    # --- changes of state
 
     def set(self, state: Mapping[str, Any], **others: Any) -> None:
-        """Replace its entry by one with another state."""
+        """Replace its entry, with another state."""
         self.entry = {**self.entry, "state": state, **others}
 
     def next_attempt(self) -> int:
-        """The number that its next run will have."""
+        """The number of its next run."""
         return self.attempt + 1 if self.ended is not None else self.attempt
 
     def run(self, state: ContainerState, *, image: str = "") -> None:
-        """Note that it runs: a new run, or one that is found again."""
+        """Record that it runs: a new run, or one that was found again."""
         last = self.entry.get("lastState") or {}
         if state.attempt > self.attempt and self.ended is not None:
             last = {"terminated": self.ended}
@@ -169,12 +169,12 @@ class Member:
             self.grant()
 
     def grant(self) -> None:
-        """Note that it has the resources that its specification says."""
+        """Record that it has the resources in its specification."""
         others = {field: value for field, value in self.entry.items() if field != "allocatedResources"}
         self.entry = others | granted(self.spec)
 
     def end(self, state: ContainerState, message: str = "", reason: str = "") -> None:
-        """Note that a run of it has ended."""
+        """Record that one of its runs has ended."""
         if state.attempt > self.attempt:
             self.run(state)
         ended: dict[str, Any] = {
@@ -191,14 +191,14 @@ class Member:
         self.set({"terminated": ended}, ready=self.role == "init" and state.exit_code == 0, started=False)
 
     def lose(self, now: int) -> None:
-        """Note that it should run, but nothing knows of it."""
+        """Record that it should run, but cannot be found."""
         started = (self.state.get("running") or {}).get("startedAt")
         ended = {"exitCode": KILLED, "reason": UNKNOWN, "message": _LOST, "finishedAt": second_text(now)}
         ended["startedAt"] = started or second_text(now)
         self.set({"terminated": ended}, ready=False, started=False)
 
     def cannot_start(self, attempt: int, message: str, now: int) -> None:
-        """Note that its command could not be run."""
+        """Record that its command could not be run."""
         last = {"terminated": self.ended} if self.ended is not None else self.entry.get("lastState") or {}
         text = second_text(now)
         ended = {"exitCode": _START_ERROR, "reason": "StartError", "message": message, "finishedAt": text}
@@ -210,7 +210,7 @@ class Member:
         self.set({"terminated": ended}, **others)
 
     def wait(self, reason: str, message: str = "") -> bool:
-        """Let it wait; returns False if it did already, for the same reason."""
+        """Set it to waiting; returns False if it was already, for the same reason."""
         waiting = {"reason": reason, **({"message": message} if message else {})}
         if self.state.get("waiting") == waiting:
             return False
@@ -219,7 +219,7 @@ class Member:
         return True
 
     def reset(self) -> None:
-        """Let it wait to be started with all other containers of its pod, if it has ever run."""
+        """Set it to waiting for the restart of all containers of its pod, if it has ever run."""
         ended = self.ended
         if ended is None:
             return
@@ -230,12 +230,12 @@ class Member:
         self.set({"waiting": waiting}, ready=False, started=False, lastState={"terminated": ended})
 
     def fail(self, now: int) -> None:
-        """Put off the next attempt to start it."""
+        """Delay the next attempt to start it."""
         self.retry = now + min(FIRST_RETRY << min(self.failures, 10), LONGEST_RETRY) * SECOND
         self.failures += 1
 
     def backs_off(self, pod: str, now: int) -> bool:
-        """Let it wait for its restart, if it must; returns True if it did not wait before."""
+        """Set it to waiting for its restart, if it must; returns True if it was not waiting before."""
         ended = self.state.get("terminated")
         if ended is None or not self.restarts(ended) or self.due() <= now:
             return False
@@ -248,8 +248,8 @@ class Next(NamedTuple):
 
     Attributes:
         start: containers to start, in order.
-        due: when another one may be started, in microseconds since 1970; None if none waits for a time.
-        over: True if no container is started any more: what still runs is to end.
+        due: time at which another one may be started, in microseconds since 1970; None without any.
+        over: True if no more containers are started, and running ones should end.
     """
 
     start: Sequence[Member] = ()
@@ -262,7 +262,7 @@ def members_of(pod: Obj, runtime: str = PROCESSES) -> list[Member]:
 
     Args:
         pod: the pod.
-        runtime: the name of what runs them.
+        runtime: the name of their runtime.
     """
     spec, status, uid = pod["spec"], pod.get("status") or {}, pod["metadata"].get("uid", "")
     inits = spec.get("initContainers") or ()
@@ -275,7 +275,7 @@ def members_of(pod: Obj, runtime: str = PROCESSES) -> list[Member]:
         if has is not None and has != (container.get("resources") or {}):
             container = {**container, "resources": has}  # a resize that is not granted yet
         if "running" in (entry.get("state") or {}) and entry.get("image"):
-            container = {**container, "image": entry["image"]}  # it has not got another one yet
+            container = {**container, "image": entry["image"]}  # it does not have the new one yet
         return Member(container, role, restart, uid, entry, runtime=runtime)
 
     found = []
@@ -291,7 +291,7 @@ def members_of(pod: Obj, runtime: str = PROCESSES) -> list[Member]:
 
 
 def images_of(pod: Obj) -> dict[str, str]:
-    """Return the images of the containers of a pod that may get others, by name."""
+    """Return the images of the containers of a pod that can be changed, by name."""
     spec = pod["spec"]
     return {each["name"]: each.get("image", "") for each in (*(spec.get("initContainers") or ()), *spec["containers"])}
 
@@ -300,7 +300,7 @@ _STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerSt
 
 
 def next_of(members: Sequence[Member], now: int) -> Next:
-    """Return what to do next with the containers of a pod, as kubelets decide it."""
+    """Return the next step for the containers of a pod, by the rules of kubelets."""
     if any(each.restarts_all for each in members):
         return Next()
     mains = [each for each in members if each.role == "main"]
@@ -323,7 +323,7 @@ def _init_failed(members: Sequence[Member]) -> bool:
 
 
 def _startable(members: Sequence[Member]) -> Iterator[Member]:
-    """Yield the containers that may run now and have not ended for good, up to the first that others wait for."""
+    """Yield the containers that may run now and have not ended finally, up to the first that others wait for."""
     initialized = any(not each.fresh for each in members if each.role == "main")
     yield from (each for each in members if each.role == "ephemeral" and each.fresh)
     for each in members:

@@ -15,18 +15,18 @@ def container_id(uid: str, container: str, attempt: int) -> str:
     Args:
         uid: of its pod.
         container: its name in the pod.
-        attempt: how often it was restarted before.
+        attempt: number of previous restarts.
     """
     return sha256(f"{uid}/{container}/{attempt}".encode()).hexdigest()
 
 
 def status_id(id: str, runtime: str = PROCESSES) -> str:
-    """Return a container's id as the status of its pod has it: after the name of the runtime."""
+    """Return the id of a container in the status of its pod, prefixed with the name of the runtime."""
     return f"{runtime}://{id}"
 
 
 def runtime_id(text: str) -> str:
-    """Return a container's id as the runtime has it, of that in the status of its pod; empty if there is none."""
+    """Return the runtime's id of a container, from that in the status of its pod; empty if there is none."""
     return text.partition("://")[2]
 
 
@@ -43,12 +43,12 @@ def pod_logs(data: Path, namespace: str, name: str, uid: str) -> Path:
 
 
 def container_log(pod: Path, container: str, attempt: int) -> Path:
-    """Return the file to which a container is logged.
+    """Return the log file of a container.
 
     Args:
         pod: folder with the logs of its pod.
         container: its name in the pod.
-        attempt: how often it was restarted before.
+        attempt: number of previous restarts.
     """
     return pod / container / f"{attempt}.log"
 

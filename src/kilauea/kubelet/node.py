@@ -1,4 +1,4 @@
-"""The nodes that represent this machine or equal parts of it: registered at the start, kept ready by heartbeats."""
+"""The nodes that represent this machine or equal parts of it: registration at the start, and heartbeats."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _READY = ("True", "KubeletReady", "kubelet is posting ready status")
 
 @dataclass(frozen=True, slots=True)
 class MachineNode:
-    """A node that is this machine, or a part of it.
+    """A node that represents this machine, or a part of it.
 
     Attributes:
         name: of the node.
         capacity: its resources, as quantities.
-        allocatable: what pods may use of them.
+        allocatable: the part of them available to pods.
         address: its address.
-        info: facts about the machine, as `status.nodeInfo` has them.
+        info: facts about the machine, for `status.nodeInfo`.
     """
 
     name: str
@@ -36,11 +36,11 @@ class MachineNode:
 
 
 class MachineNodes:
-    """The part of a kubelet that speaks for its nodes.
+    """The part of a kubelet that maintains its nodes.
 
     Args:
         nodes: the nodes of this machine.
-        renew_seconds: between two renewals of a Lease.
+        renew_seconds: seconds between two renewals of a Lease.
     """
 
     name = "machine-nodes"
@@ -57,7 +57,7 @@ class MachineNodes:
         )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Register a node, or say what is due; look again when the Lease is."""
+        """Register a node, or write what is due; reconciled again when the Lease is due."""
         part = self._nodes[key.name]
         node = view.get(NODES, key)
         if node is None:
@@ -67,7 +67,7 @@ class MachineNodes:
 
     @staticmethod
     def _metadata(part: MachineNode, node: Obj) -> Operation | None:
-        """Its labels and annotations, where it was registered by something else."""
+        """Correct its labels and annotations, if it was registered by another program."""
         metadata = node["metadata"]
         missing = {}
         for field_name, wanted in (("labels", _labels(part)), ("annotations", _annotations())):

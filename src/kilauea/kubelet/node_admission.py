@@ -1,4 +1,4 @@
-"""The last check of a node before it runs a pod: does the pod really fit? A pure function."""
+"""The final check of a node before it runs a pod: if the pod fits. A pure function."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Admitted(Protocol):
 
     @property
     def requests(self) -> Mapping[str, int]:
-        """Its requests, as `requests_of` says."""
+        """Its requests, from `requests_of`."""
         ...
 
 
@@ -35,7 +35,7 @@ def refusal_of(pod: Obj, node: Obj, others: Collection[Admitted]) -> tuple[str, 
     Args:
         pod: the pod.
         node: the node.
-        others: pods that it has admitted and that have not ended.
+        others: admitted pods that have not ended.
     """
     if systems.is_for_another_system(pod, node):
         return systems.REFUSED, systems.MESSAGE

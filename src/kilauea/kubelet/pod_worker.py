@@ -1,7 +1,7 @@
 """`PodWorker`: manages the life cycle of one pod on this machine.
 
 It sleeps until something happens: the pod or an object that it uses has changed, a container has exited, a probe has a
-verdict, or a time has come. Then it looks at everything, does what is due, and writes the status if that has changed.
+verdict, or a timer has expired. Then it checks everything, does what is due, and writes the status if it has changed.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from kilauea.nodes.timestamps import moment_of, second_text
 
 DEADLINE_WORDS = "Pod was active on the node longer than the specified deadline"
 _FIRST_RETRY, _LONGEST_RETRY = 0.5, 122.0
-"""Seconds after which volumes that could not be mounted are tried again; doubled each time."""
+"""Seconds until a retry of volumes that could not be mounted; doubled each time."""
 LOOK_SECONDS = 10
-"""Seconds between two looks at the disk space of pods that have a limit."""
+"""Seconds between two measurements of the disk space of pods with a limit."""
 _EVICTION_GRACE = 1.0
-"""Seconds that containers of a pod have which is evicted, as a kubelet has it."""
+"""Grace period in seconds for containers of an evicted pod, as in kubelets."""
 SHORT_RUN = 0.03
 """Seconds within which a container may end before its start is written."""
 _WRITE_RETRY = 1.0
 _GONE_GRACE = 2.0
-"""Seconds that containers have whose pod was deleted at once, or is to start again."""
+"""Grace period in seconds for containers of a pod that was deleted immediately, or restarts."""
 log = logging.getLogger(__name__)
 
 
@@ -55,10 +55,10 @@ class PodWorker:
         host: the machine.
         pod: as the API has it.
         found: runs of its containers that the runtime knows of an earlier process.
-        refusal: reason and message if the node does not admit the pod.
+        refusal: reason and message if the node rejects the pod.
 
     Attributes:
-        pod: as the API has it now.
+        pod: the current pod in the API.
         requests: amounts that it requests.
     """
 
@@ -77,17 +77,17 @@ class PodWorker:
         self._starter = Starter(host)
         self._resizer = Resizer(host)
         self._exited: list[str] = []
-        """Containers that the runtime may forget once their end is written."""
+        """Containers to remove from the runtime once their end is written."""
         self._volumes: dict[str, Prepared] | None = None
         self._stale = False
         self._shown: Mapping[str, Any] = {}
-        """Fields of the pod as its volumes show them."""
+        """Fields of the pod, as shown in its volumes."""
         self._failures = 0
         self._retry = 0
         self._why: dict[str, str] = {}
         self._refused = False
         self._look = 0
-        """Time of the next look at the disk space that is used, in microseconds since 1970."""
+        """Time of the next measurement of used disk space, in microseconds since 1970."""
         self._measuring: asyncio.Task[None] | None = None
         self._exceeded = ""
         self._ending = False
@@ -100,13 +100,13 @@ class PodWorker:
 
     @property
     def waits(self) -> bool:
-        """True if a container could not be started because of something else."""
+        """True if a container could not be started because of something external."""
         return self._retry > 0 or any(each.retry for each in self._members)
 
-    # --- what others tell
+    # --- notifications
 
     def update(self, pod: Obj) -> None:
-        """The pod is like this now."""
+        """Handle a new version of the pod."""
         if _version(pod) >= _version(self.pod):
             if pod["metadata"].get("generation") != self.pod["metadata"].get("generation"):
                 self.requests = self._granted(pod)
@@ -118,22 +118,22 @@ class PodWorker:
         self._wake.set()
 
     def _granted(self, pod: Obj) -> Mapping[str, int]:
-        """The amounts that a pod requests, without those of a resize that is not granted yet."""
+        """The requests of a pod, without those of a resize that is not granted yet."""
         return requests_of(pod, {each.name: each.spec.get("resources") or {} for each in self._members})
 
     def vanish(self) -> None:
-        """The pod is no longer in the API."""
+        """Handle that the pod is no longer in the API."""
         self._gone = True
         self._wake.set()
 
     def exited(self, state: ContainerState) -> None:
-        """A container has exited."""
+        """Handle that a container has exited."""
         self._exits.append(state)
         self._exit_came.set()
         self._wake.set()
 
     def refresh(self) -> None:
-        """An object that the pod uses has changed."""
+        """Handle a change of an object that the pod uses."""
         self._stale = True
         self._retry = 0
         for each in self._members:
@@ -141,10 +141,10 @@ class PodWorker:
                 each.retry = 0
         self._wake.set()
 
-    # --- the life of the pod
+    # --- life cycle
 
     async def run(self) -> None:
-        """Run until the pod has ended, and been deleted if that is wanted."""
+        """Run until the pod has ended, and been deleted if requested."""
         try:
             while True:
                 self._wake.clear()
@@ -177,7 +177,7 @@ class PodWorker:
         return await self._report()
 
     async def _see_short_runs(self) -> None:
-        """Wait a moment for the end of containers that have just started, so that one status tells of both."""
+        """Wait briefly for the end of containers that have just started, so that one status reports both."""
         self._exit_came.clear()
         if not self._exits:
             with suppress(TimeoutError):
@@ -187,7 +187,7 @@ class PodWorker:
         self._check_end(self._host.clock.now())
 
     def _due(self) -> int | None:
-        """Time at which something happens by itself, in microseconds since 1970."""
+        """Time of the next timer, in microseconds since 1970."""
         moments = [] if self._ending else [next_of(self._members, self._host.clock.now()).due, self._deadline()]
         moments += [] if self._ending else [self._resizer.due]
         moments += [self._retry or None, self._host.volumes.renewal(self.pod["metadata"]["uid"])]
@@ -201,7 +201,7 @@ class PodWorker:
         return None if seconds is None or started is None else started + int(seconds) * SECOND
 
     def _find_again(self, found: Sequence[ContainerState]) -> None:
-        """Take over containers that run already, or have ended meanwhile."""
+        """Take over containers that still run, or have ended meanwhile."""
         now = self._host.clock.now()
         latest: dict[str, ContainerState] = {}
         for state in sorted(found, key=lambda each: each.attempt):
@@ -244,7 +244,7 @@ class PodWorker:
         member.end(state, message)
 
     def _check_end(self, now: int) -> None:
-        """Note that the pod is to end, and why."""
+        """Record that the pod should end, and the reason."""
         metadata = self.pod["metadata"]
         deadline = self._deadline()
         if self._gone:
@@ -264,13 +264,13 @@ class PodWorker:
             self._measuring = asyncio.ensure_future(self._measure(self._volumes))
 
     def _fail(self, reason: str, message: str, *, grace: float | None = None, warning: bool = False) -> None:
-        """End the pod for a reason of the kubelet's own."""
+        """End the pod because of the kubelet itself."""
         self._why = {"reason": reason, "message": message}
         self._host.event(self.pod, reason, message, warning=warning)
         self._end_within(self._own_grace() if grace is None else grace)
 
     async def _measure(self, volumes: Mapping[str, Prepared]) -> None:
-        """Find out if the pod uses more disk space than it may."""
+        """Check if the pod uses more disk space than allowed."""
         folders = {name: each.path for name, each in volumes.items()}
         running = {each.id: each.name for each in self._members if each.running}
         logs = {each.name: logs_of(self._host.data, self.pod) / each.name for each in self._members}
@@ -288,7 +288,7 @@ class PodWorker:
         return 30.0 if seconds is None else float(seconds)
 
     def _end_within(self, grace: float) -> None:
-        """End all containers; a shorter time than before counts."""
+        """End all containers; a shorter time than before takes precedence."""
         end = asyncio.get_running_loop().time() + grace
         if not self._ending:
             self._ending, self._grace_end = True, end
@@ -297,7 +297,7 @@ class PodWorker:
             self._running.hurry()
 
     def _stop_more(self) -> None:
-        """Stop main containers at once, and then sidecars one by one, the last first."""
+        """Stop main containers at once, and then sidecars one by one, from the last on."""
         running = [each for each in self._members if each.running]
         first = [each for each in running if each.role != "sidecar"] or running[-1:]
         left = max(self._grace_end - asyncio.get_running_loop().time(), 0)
@@ -307,7 +307,7 @@ class PodWorker:
                 self._running.stop(each, self.pod, left, self._target_address())
 
     async def _restart_all(self) -> bool:
-        """End all containers to start them again; return True once they have ended, and the first ones may start."""
+        """End all containers to restart them; return True once they have ended, and the first ones may start."""
         concerned = [each for each in self._members if each.role != "ephemeral"]
         running = [each for each in concerned if each.running]
         for each in running:
@@ -322,7 +322,7 @@ class PodWorker:
         return True
 
     async def _go_on(self, now: int) -> bool:
-        """Start what is to be started; return True if a container runs that did not run before."""
+        """Start containers that are due; return True if a container runs that did not run before."""
         self._change_images()
         await self._resize(now)
         if self._retry > now:
@@ -344,7 +344,7 @@ class PodWorker:
         return started
 
     async def _resize(self, now: int) -> None:
-        """Give the containers the resources that they shall have."""
+        """Give the containers their desired resources."""
         if not self._resizer.is_due(self.pod, self._members):
             return
         for each in await self._resizer.resize(self.pod, self._members, now):
@@ -352,7 +352,7 @@ class PodWorker:
         self.requests = self._granted(self.pod)
 
     def _change_images(self) -> None:
-        """Let containers run with the images that the pod has for them now."""
+        """Let containers run with the current images of the pod."""
         wanted = images_of(self.pod)
         for each in self._members:
             image = wanted.get(each.name)
@@ -364,7 +364,7 @@ class PodWorker:
                 self._replace(each, f"Container {each.name} definition changed, will be restarted")
 
     def _replace(self, member: Member, message: str) -> None:
-        """End a container that is to be started again, whatever its restart policy."""
+        """End a container to restart it, regardless of its restart policy."""
         member.is_replaced = True
         self._running.restart(member, self.pod, self._target_address(), message)
 
@@ -376,7 +376,7 @@ class PodWorker:
         return f"{metadata['name']}_{metadata.get('namespace', '')}({metadata['uid']})"
 
     def _outdated(self, now: int) -> bool:
-        """Return True if volumes are to be brought up to date."""
+        """Return True if volumes must be updated."""
         renewal = self._host.volumes.renewal(self.pod["metadata"]["uid"])
         return self._stale or (renewal is not None and renewal <= now) or fields_shown(self.pod) != self._shown
 
@@ -399,14 +399,14 @@ class PodWorker:
         return True
 
     def _tell_limits(self) -> None:
-        """Say once what is not enforced."""
+        """Report once which limits are not enforced."""
         self._told = True
         fields = unenforced(self.pod)
         if fields and not (self.pod.get("status") or {}).get("startTime"):
             message = f"not enforced for pods that run as processes of this machine: {', '.join(fields)}"
             self._host.event(self.pod, "NotEnforced", message, warning=True)
 
-    # --- what is written
+    # --- status
 
     async def _report(self) -> bool:
         """Write the status if it has changed; return True if nothing is left to do."""
@@ -474,7 +474,7 @@ class PodWorker:
         return {"hostIP": host, "hostIPs": [{"ip": host}], "podIP": ip, "podIPs": [{"ip": ip}]}
 
     def _clean(self) -> None:
-        """Give back what the pod has used; its logs stay until it is deleted."""
+        """Release the resources of the pod; its logs stay until it is deleted."""
         uid = self.pod["metadata"]["uid"]
         self._host.volumes.remove(uid)
         self._host.gpus.release(uid)
@@ -483,7 +483,7 @@ class PodWorker:
             self._host.network.release(uid)
 
     async def _delete(self) -> bool:
-        """Complete the deletion of the pod; return False if it must be tried again."""
+        """Complete the deletion of the pod; return False if it must be retried."""
         metadata = self.pod["metadata"]
         if metadata.get("finalizers") and not metadata.get("deletionGracePeriodSeconds"):
             return True

@@ -16,7 +16,7 @@ KINDS: tuple[Kind, ...] = ("startup", "liveness", "readiness")
 
 @dataclass(slots=True)
 class Counter:
-    """Consecutive results of a probe, and what they mean.
+    """Consecutive results of a probe, and the resulting verdict.
 
     Attributes:
         success: results after which it has succeeded.
@@ -42,7 +42,7 @@ class Counter:
         return True
 
     def restart(self) -> None:
-        """Forget the results."""
+        """Reset the results."""
         self._run, self._last = 0, None
 
 
@@ -52,20 +52,20 @@ def counter_of(probe: Obj) -> Counter:
 
 
 Report = Callable[[Kind, bool], None]
-"""Is told of each verdict."""
+"""Called with each verdict."""
 Tell = Callable[[Kind, Result], None]
-"""Is told of each result that is not a success, or one with a warning."""
+"""Called with each result that is not a success, or that has a warning."""
 
 
 async def run_probe(kind: Kind, probe: Obj, target: Target, report: Report, tell: Tell) -> None:
     """Probe a container until cancelled; a startup probe ends when it has succeeded.
 
     Args:
-        kind: of the probe.
-        probe: as the container's specification has it.
+        kind: kind of the probe.
+        probe: its specification.
         target: the container.
-        report: is notified of verdicts.
-        tell: is notified of failures and warnings.
+        report: receives verdicts.
+        tell: receives failures and warnings.
     """
     counter = counter_of(probe)
     period, seconds = probe.get("periodSeconds") or 10, probe.get("timeoutSeconds") or 1
@@ -77,7 +77,7 @@ async def run_probe(kind: Kind, probe: Obj, target: Target, report: Report, tell
         if result.verdict != "unknown" and counter.count(result.verdict == "success"):
             report(kind, bool(counter.passed))
             if kind != "readiness" and counter.passed is False:
-                counter.restart()  # it is killed; if it stays, it is judged again
+                counter.restart()  # it is killed; if it survives, it is probed again
             if kind == "startup" and counter.passed:
                 return
         await asyncio.sleep(period)

@@ -1,4 +1,4 @@
-"""Removes folders outside the event loop: a disk may need long for this, and volumes of pods have any size."""
+"""Removes folders outside the event loop: this may be slow, and volumes of pods have any size."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _remover = ThreadPoolExecutor(1, "removal")
 
 
 def remove_later(folder: Path, first: Callable[[Path], None] | None = None) -> None:
-    """Remove a folder with everything in it, after those that were asked for before; no error if it does not exist.
+    """Remove a folder with everything in it, after earlier requests; no error if it does not exist.
 
-    What is left when the process is killed, the next kubelet removes at its start.
+    If the process is killed, the next kubelet removes the rest at its start.
 
     Args:
         folder: the folder.
-        first: is called with it before.
+        first: called with the folder before.
     """
     _remover.submit(_remove, folder, first)
 

@@ -1,7 +1,7 @@
 """Changes of cpu and memory of running containers: checks that the node has them, and changes the limits.
 
-A container has the resources that its status says, a resize that the node has granted is in `Member.spec`, and what is
-wanted in the pod's specification.
+The actual resources of a container are in its status, those granted by the node in `Member.spec`, and the desired ones
+in the pod's specification.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Resizer:
         return self._retry or None
 
     def is_due(self, pod: Obj, members: Sequence[Member]) -> bool:
-        """Return True if a container does not have what it shall have, or a condition says so."""
+        """Return True if a container does not have its desired resources, or a condition says so."""
         wanted = _wanted(pod)
         is_told = self._refusal is not None or self._is_in_progress
         return is_told or any(_differs(each, wanted) for each in members)
 
     def conditions(self) -> dict[str, dict[str, str]]:
-        """Return what the conditions of the pod say about its resize, by their types."""
+        """Return the resize conditions of the pod, by type."""
         found = {}
         if self._refusal is not None:
             found[PENDING] = {"status": "True", "reason": self._refusal.reason, "message": self._refusal.message}
@@ -59,15 +59,15 @@ class Resizer:
         return found
 
     async def resize(self, pod: Obj, members: Sequence[Member], now: int) -> Sequence[Member]:
-        """Give the containers of a pod what they shall have, if the node has it.
+        """Give the containers of a pod their desired resources, if the node has them.
 
         Args:
-            pod: as the API has it.
+            pod: the pod in the API.
             members: its containers.
             now: microseconds since 1970.
 
         Returns:
-            Those that must be restarted for it.
+            The containers that must be restarted for it.
         """
         wanted = _wanted(pod)
         differing = [each for each in members if _differs(each, wanted)]
@@ -95,7 +95,7 @@ class Resizer:
         self._refusal = refusal
 
     async def _give(self, member: Member, wanted: Obj) -> bool:
-        """Resize a container; return False if it must be restarted for that."""
+        """Resize a container; return False if that requires a restart."""
         has = member.entry["resources"]
         member.spec = {**member.spec, "resources": wanted}
         if member.running and restarts(member.spec, has):
@@ -111,10 +111,10 @@ class Resizer:
         return True
 
     async def _check_memory(self, member: Member) -> None:
-        """Refuse a limit of memory that would end the container at once.
+        """Reject a memory limit that would kill the container at once.
 
         Raises:
-            ContainerError: it uses more than it may have.
+            ContainerError: it uses more than the limit.
         """
         limit = limits_of(member.spec).memory
         used = (await self._host.runtime.usage([member.id])).get(member.id)
@@ -124,13 +124,13 @@ class Resizer:
 
 
 def _wanted(pod: Obj) -> Mapping[str, Obj]:
-    """The resources that the containers of a pod shall have, by name."""
+    """The desired resources of the containers of a pod, by name."""
     spec: Mapping[str, Any] = pod["spec"]
     every = (*(spec.get("initContainers") or ()), *spec["containers"])
     return {each["name"]: each.get("resources") or {} for each in every}
 
 
 def _differs(member: Member, wanted: Mapping[str, Obj]) -> bool:
-    """Return True if a container does not have what it shall have, as far as its status says what it has."""
+    """Return True if a container does not have its desired resources, as far as its status shows."""
     has = member.entry.get("resources")
     return has is not None and member.name in wanted and has != wanted[member.name]

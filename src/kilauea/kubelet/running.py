@@ -24,7 +24,7 @@ class Running:
     Args:
         host: the machine.
         members: the containers of the pod by name.
-        changed: is called when the entry of one has changed.
+        changed: called when the entry of a container has changed.
     """
 
     def __init__(self, host: Host, members: Mapping[str, Member], changed: Callable[[], None]) -> None:
@@ -35,7 +35,7 @@ class Running:
         self._tasks: dict[str, list[asyncio.Task[None]]] = {}
         self._stops: dict[str, asyncio.Task[None]] = {}
         self._stopped: set[str] = set()
-        """Containers whose preStop hook has run, or been started."""
+        """Containers whose preStop hook has been started."""
         self._hooks: set[str] = set()
 
     @property
@@ -76,7 +76,7 @@ class Running:
         self._changed()
 
     def _begin_probes(self, member: Member, target: Target) -> None:
-        """Start the startup probe, or what comes after it."""
+        """Start the startup probe, or the probes after it."""
         probes = {kind: member.spec.get(f"{kind}Probe") for kind in KINDS}
         if (probe := probes["startup"]) and not member.entry.get("started"):
             self._probe(member, "startup", probe, target)
@@ -109,7 +109,7 @@ class Running:
         self._changed()
 
     def _kill(self, member: Member, target: Target, message: str, grace: int | None = None) -> None:
-        """End a container that is to be restarted by its policy."""
+        """End a container that will be restarted by its policy."""
         if self.stopping(member):
             return
         self._host.event(self._pod, "Killing", message)
@@ -119,16 +119,16 @@ class Running:
         self._stop(member, target, float(seconds))
 
     def stopping(self, member: Member) -> bool:
-        """Return True if a container is being ended."""
+        """Return True if a container is being stopped."""
         return member.name in self._stops
 
     def restart(self, member: Member, pod: Obj, address: str, message: str) -> None:
-        """End a container that is to be started again, with a message for the event."""
+        """End a container to restart it, with a message for the event."""
         self._pod = pod
         self._kill(member, Target(self._host.runtime, member.id, member.spec, address), message)
 
     def stop(self, member: Member, pod: Obj, grace: float, address: str, *, hook: bool = True) -> None:
-        """End a container, after its preStop hook unless that is not to run."""
+        """End a container, after its preStop hook unless disabled."""
         self._pod = pod
         if not hook:
             self._stopped.add(member.name)
@@ -144,13 +144,13 @@ class Running:
         self._stops[member.name] = asyncio.ensure_future(stop_container(self._pod, member, target, grace, hook, failed))
 
     def hurry(self) -> None:
-        """Let ends that were asked for be asked for again, with less time."""
+        """Let requested stops be requested again, with less time."""
         for task in self._stops.values():
             task.cancel()
         self._stops.clear()
 
     def forget(self, member: Member) -> None:
-        """End the tasks of a container that has exited."""
+        """End the tasks for a container that has exited."""
         self._hooks.discard(member.name)
         stop = self._stops.pop(member.name, None)
         for task in (*self._tasks.pop(member.name, ()), *((stop,) if stop is not None else ())):

@@ -1,4 +1,4 @@
-"""Starts containers, and reports what prevents a start, as kubelets do."""
+"""Starts containers, and reports obstacles like kubelets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kilauea.kubelet.volumes.manager import Prepared
 from kilauea.nodes.environment import CONFIG_ERROR, ConfigError
 
 _NOT_RUN = ("RunContainerError", "ContainerCannotRun", "StartError")
-"""Reasons of the runtime for which a container counts as one that has run and failed."""
+"""Reasons of the runtime for which a container counts as having run and failed."""
 _NO_IMAGE = ("ErrImagePull", "ErrImageNeverPull", "InvalidImageName", "NotFound")
 
 
@@ -54,7 +54,7 @@ class Starter:
             self._not_started(pod, member, attempt, error, now)
             await self._host.forget(container_id(member.uid, member.name, attempt))
             return False
-        self._host.states.setdefault(state.id, state)  # its end may have come first
+        self._host.states.setdefault(state.id, state)  # its end may have been reported first
         member.run(state, image=image.id)
         _remove_old_logs(container.log, attempt)
         self._host.event(pod, "Created", "Container created")
@@ -94,7 +94,7 @@ class Starter:
 
 
 def _remove_old_logs(log: Path, attempt: int) -> None:
-    """Keep the logs of a container's last run and the one before, as kubelets do."""
+    """Keep the logs of a container's last two runs, as kubelets do."""
     if attempt < 2:
         return
     for file in log.parent.glob(f"{attempt - 2}.log*"):

@@ -18,11 +18,11 @@ OURS = (
 
 
 def phase_of(members: Sequence[Member], *, ending: bool = False) -> str:
-    """Return the phase that the containers of a pod make.
+    """Return the phase of a pod by its containers.
 
     Args:
         members: the containers.
-        ending: True if none of them is started again: the pod ends when they have.
+        ending: True if none of them is restarted: the pod ends when they have ended.
     """
     mains = [each for each in members if each.role == "main"]
     inits = [each for each in members if each.role == "init"]
@@ -45,11 +45,11 @@ def phase_of(members: Sequence[Member], *, ending: bool = False) -> str:
 def conditions_of(
     pod: Obj, phase: str, members: Sequence[Member], text: str, resize: Mapping[str, dict[str, str]]
 ) -> list[dict[str, Any]]:
-    """Return the conditions that a kubelet keeps; those of others are not in it.
+    """Return the conditions that a kubelet maintains, without those of others.
 
     Args:
-        pod: with the conditions that it has.
-        phase: that it will have.
+        pod: the pod with its current conditions.
+        phase: its new phase.
         members: its containers.
         text: the time now.
         resize: conditions about a resize that is not done.
@@ -91,7 +91,7 @@ def _verdicts(pod: Obj, phase: str, members: Sequence[Member], before: Mapping[s
 
 
 def _restarting(phase: str, members: Sequence[Member]) -> dict[str, str]:
-    """Return the content of the condition that says if all containers are being ended to start again."""
+    """The content of the condition that shows if all containers are being restarted."""
     if phase in (SUCCEEDED, FAILED):
         return {"status": "False", "reason": "PodCompleted" if phase == SUCCEEDED else "PodFailed"}
     if not any(each.restarts_all for each in members):
@@ -117,7 +117,7 @@ def _condition(type: str, verdict: Mapping[str, str], before: Obj, text: str, ge
     found = {"type": type, "lastProbeTime": None, "lastTransitionTime": since or text, **verdict}
     for field in ("reason", "message"):
         if field not in verdict and field in before:
-            found[field] = None  # a strategic merge patch keeps what it does not name
+            found[field] = None  # a strategic merge patch keeps missing fields
     if generation is not None:
         found["observedGeneration"] = generation
     return found
@@ -131,10 +131,10 @@ def pod_status(
     others: Mapping[str, Any],
     resize: Mapping[str, dict[str, str]],
 ) -> dict[str, Any]:
-    """Return the fields of a pod's status that a kubelet keeps.
+    """Return the fields of a pod's status that a kubelet maintains.
 
     Args:
-        pod: as the API has it.
+        pod: the pod in the API.
         phase: the phase.
         members: its containers.
         text: the time now.
@@ -158,7 +158,7 @@ def pod_status(
 
 
 def changed(pod: Obj, status: Mapping[str, Any]) -> bool:
-    """Return True if a status says anything that the pod does not say already."""
+    """Return True if a status differs from that of the pod."""
     before = pod.get("status") or {}
     for field, value in status.items():
         if field == "conditions":

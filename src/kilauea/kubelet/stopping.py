@@ -13,7 +13,7 @@ from kilauea.kubelet.hooks import pre_stop, stop_signal
 from kilauea.kubelet.members import Member
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0
-"""Seconds after which a container that should have been killed is killed again."""
+"""Seconds until a container that should have been killed is killed again, and the maximum."""
 
 
 async def stop_container(
@@ -25,9 +25,9 @@ async def stop_container(
         pod: its pod.
         member: the container.
         target: the same container, for handlers.
-        grace: seconds that it has.
+        grace: seconds of its grace period.
         hook: True if its preStop hook has not run yet.
-        failed: is told if the hook failed.
+        failed: called if the hook failed.
     """
     runtime = target.runtime
     if hook:
@@ -41,7 +41,7 @@ async def stop_container(
 
 
 async def _kill(runtime: ContainerRuntime, id: str) -> None:
-    """Kill a container, again and again until this is cancelled."""
+    """Kill a container repeatedly until cancelled."""
     pause = FIRST_WAIT
     while True:
         with suppress(ContainerError):

@@ -1,7 +1,7 @@
 """Disk usage of pods, and the limits beyond which a pod is evicted.
 
-A container uses what it has written outside of volumes, and its log. Volumes count that begin empty, unless they are
-in memory.
+The usage of a container is its writes outside of volumes, and its log. Initially empty volumes count as well, unless
+they are in memory.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def is_limited(pod: Obj) -> bool:
 
 
 async def exceeded(pod: Obj, volumes: Mapping[str, Path], written: Mapping[str, Path], logs: Mapping[str, Path]) -> str:
-    """Return the message about the first limit that a pod exceeds, as kubelets word it; empty if there is none.
+    """Return the message about the first limit that a pod exceeds, in the words of kubelets; empty if none.
 
     Args:
         pod: the pod.
         volumes: folders of its volumes, by name.
-        written: folders with what containers have written outside of volumes, by name; those not known are left out.
+        written: folders with writes of containers outside of volumes, by name; unknown ones are left out.
         logs: folders with the logs of containers, by name.
     """
     loop = asyncio.get_running_loop()
@@ -72,7 +72,7 @@ def _limit(container: Obj) -> str:
 
 
 def _volumes(pod: Obj) -> list[Obj]:
-    """The volumes that are empty folders at first."""
+    """The initially empty volumes."""
     return [each for each in pod["spec"].get("volumes") or () if "emptyDir" in each]
 
 

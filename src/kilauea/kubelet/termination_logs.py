@@ -1,7 +1,7 @@
 """`TerminationLogs`: the files to which containers write their termination messages.
 
-Each container has one, and few write to it. On many disks it takes longer to make a file than to start a process, so
-one that was not written to is renamed for the next container.
+Each container has one, and few write to it. On many disks, creating a file takes longer than starting a process, so an
+unused one is renamed for the next container.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 _MODE = 0o666
 _SPARE = "spare-"
 _MOST = 256
-"""Empty files that are kept for other containers."""
+"""Maximum number of empty files to keep for other containers."""
 
 
 class TerminationLogs:
     """The files of all pods of this machine.
 
     Args:
-        folder: in which they are; it need not exist.
+        folder: their parent folder; need not exist.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,11 +38,11 @@ class TerminationLogs:
                 self._of_pods[name.partition("_")[0]].add(name)
 
     def path(self, uid: str, container: str, attempt: int) -> Path:
-        """Return where the file of a container is, if it has one."""
+        """Return the path of the file of a container."""
         return Path(self._folder, _name(uid, container, attempt))
 
     def make(self, uid: str, container: str, attempt: int) -> Path:
-        """Return the file of a container, which is made unless it is there.
+        """Return the file of a container, which is created if missing.
 
         Raises:
             OSError: it cannot be made.
@@ -55,16 +55,16 @@ class TerminationLogs:
             else:
                 os.makedirs(self._folder, 0o700, exist_ok=True)
                 os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, _MODE))
-                os.chmod(path, _MODE)  # whatever the umask
+                os.chmod(path, _MODE)  # regardless of the umask
             self._of_pods[uid].add(name)
         return Path(path)
 
     def pods(self) -> list[str]:
-        """Return the uids of pods that have files."""
+        """Return the uids of pods with files."""
         return sorted(self._of_pods)
 
     def release(self, uid: str) -> None:
-        """Take back the files of a pod whose containers have ended."""
+        """Remove or reuse the files of a pod whose containers have ended."""
         for name in sorted(self._of_pods.pop(uid, ())):
             path = f"{self._folder}/{name}"
             with suppress(OSError):

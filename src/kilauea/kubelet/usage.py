@@ -17,7 +17,7 @@ SAMPLE_SECONDS = 15
 
 
 class UsageOfOthers(Protocol):
-    """Metrics of pods and nodes that are not of this machine."""
+    """Metrics of pods and nodes that are not on this machine."""
 
     def pods(self, namespace: str, name: str, now: int) -> Iterator[dict[str, Any]]:
         """Yield PodMetrics."""
@@ -29,9 +29,9 @@ class UsageOfOthers(Protocol):
 
 
 class _Sample(NamedTuple):
-    """A measurement: what was used until a moment, and since the measurement before in thousandths of a processor.
+    """A measurement: the total usage until a time, and thousandths of a processor since the previous measurement.
 
-    The moment is one of the monotonic clock: the time of day may be set between two measurements.
+    The time is monotonic: the time of day may be set between two measurements.
     """
 
     moment: int
@@ -40,14 +40,14 @@ class _Sample(NamedTuple):
 
 
 class ContainerUsage:
-    """Usage of pods and nodes of this machine; that of others is asked elsewhere.
+    """Usage of pods and nodes of this machine, and of others through another source.
 
     Args:
-        runtime: measures its containers.
+        runtime: the container runtime.
         view: shows pods and nodes.
         find: returns the state of a container by its id; None for an unknown one.
         runs: True for the name of a node whose pods run here.
-        otherwise: tells the usage of all others.
+        otherwise: the usage of all others.
         clock: the time.
     """
 
@@ -75,12 +75,12 @@ class ContainerUsage:
             await self._clock.sleep(SAMPLE_SECONDS)
 
     async def measure(self) -> None:
-        """Measure all containers that run."""
+        """Measure all running containers."""
         pods = [pod for pod in self._view.list(PODS) if self._runs(pod["spec"].get("nodeName") or "")]
         ids = sorted(id for pod in pods for id in _ids(pod).values())
         try:
             used = await self._runtime.usage(ids) if ids else {}
-        except ContainerError:  # it is being restarted: the samples that there are stay
+        except ContainerError:  # it is being restarted: existing samples stay
             return
         self._samples = {id: self._sample(id, usage) for id, usage in used.items()}
 
@@ -129,7 +129,7 @@ class ContainerUsage:
         }
 
     def _sample(self, id: str, usage: Usage) -> _Sample:
-        """A measurement: since the one before, or else since the start of the container."""
+        """A measurement since the previous one, or since the start of the container."""
         now, before, state = self._clock.monotonic(), self._samples.get(id), self._find(id)
         if before is not None:
             elapsed, spent = now - before.moment, usage.cpu - before.usage.cpu

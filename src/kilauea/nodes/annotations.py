@@ -1,7 +1,7 @@
 """Annotations with which users control simulated nodes and their pods.
 
-Times are durations such as `30s` or `1h30m`. What is said about a pod goes in its metadata (in that of the template,
-for those that controllers make); `kilauea.dev/run-time.worker` says it for the container `worker` alone.
+Times are durations such as `30s` or `1h30m`. Annotations for a pod are in its metadata (in that of the template, for
+pods of controllers); `kilauea.dev/run-time.worker` applies only to the container `worker`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kilauea.api.usage import USAGE
 from kilauea.api.wellknown import parse_bool
 
 PREFIX = "kilauea.dev/"
-"""With which all of them begin."""
+"""Prefix of all of them."""
 SIMULATED = "kilauea.dev/simulated"
-"""On a Node, `true` or `false`: whether it is simulated, whatever it looks like."""
+"""On a Node, `true` or `false`: if it is simulated, regardless of its status."""
 NODE_RUNTIME, PROCESS = "kilauea.dev/runtime", "process"
 """On a Node: `process` if its pods run as processes of a machine, so that it is not simulated."""
 NODE_STATE = "kilauea.dev/node-state"
-"""On a Node: `not-ready` makes it say so and start no pods; `silent` makes it do nothing at all, as if it were dead."""
+"""On a Node: with `not-ready` it reports this and starts no pods; with `silent` it does nothing, as if it were dead."""
 NOT_READY, SILENT = "not-ready", "silent"
 MISSING_IMAGES = "kilauea.dev/missing-images"
 """On a Node: images that it cannot pull, separated by commas."""
@@ -32,11 +32,11 @@ RUN_TIME = "kilauea.dev/run-time"
 EXIT_CODE = "kilauea.dev/exit-code"
 """The code with which a container ends, 0 to 255."""
 EXIT_REASON = "kilauea.dev/exit-reason"
-"""The reason that its terminated state has, e.g. `OOMKilled`."""
+"""The reason in its terminated state, e.g. `OOMKilled`."""
 START_DELAY = "kilauea.dev/start-delay"
-"""Time for which the pod's containers are being created."""
+"""Time for the creation of the pod's containers."""
 STOP_TIME = "kilauea.dev/stop-time"
-"""Time that containers take to end when the pod is deleted; its grace period cuts this short."""
+"""Time that containers take to end when the pod is deleted; limited by its grace period."""
 
 STOP_SIGNAL = "kilauea.dev/stop-signal"
 """On a pod that runs as processes of a machine, `SIGINT` or another name: the signal that asks all of its processes to
@@ -51,12 +51,12 @@ def annotations_of(obj: Obj) -> Mapping[str, str]:
 
 
 def annotation_value(notes: Mapping[str, str], name: str, container: str) -> str | None:
-    """Return the value for a container, or else the one for all of them."""
+    """Return the value for a container, or else the one for all containers."""
     return notes.get(f"{name}.{container}", notes.get(name))
 
 
 def read_duration(text: str | None) -> int | None:
-    """Microseconds of a duration; None where nothing is said or it makes no sense (`annotation_errors` tells)."""
+    """Microseconds of a duration; None if missing or invalid (see `annotation_errors`)."""
     try:
         length = parse_duration(text) if text else None
     except ValueError:
@@ -65,7 +65,7 @@ def read_duration(text: str | None) -> int | None:
 
 
 def read_exit_code(text: str | None) -> int | None:
-    """An exit code; None where nothing is said or it makes no sense (`annotation_errors` tells)."""
+    """An exit code; None if missing or invalid (see `annotation_errors`)."""
     code = whole_number(text or "")
     return code if code is not None and code < 256 else None
 
@@ -91,7 +91,7 @@ def _is_amount(text: str) -> bool:
 
 
 def is_simulated(node: Obj) -> bool:
-    """Return True if a Node is simulated: unless it says so itself, if no machine has ever reported its boot to it."""
+    """Return True if a Node is simulated: by its annotation, or else if no machine has ever reported a boot id."""
     told = parse_bool(annotations_of(node).get(SIMULATED))
     if told is not None:
         return told
@@ -101,7 +101,7 @@ def is_simulated(node: Obj) -> bool:
 
 
 def node_state(node: Obj) -> str:
-    """Return the state that a Node is set to; empty if it is to be ready."""
+    """Return the state that a Node is set to; empty for ready."""
     return annotations_of(node).get(NODE_STATE, "")
 
 

@@ -1,6 +1,6 @@
 """One container: waiting, running, terminated, and waiting again before it is restarted.
 
-Its state is its entry in the pod's status and nothing else. An entry that is not one of ours is left as it is.
+Its only state is its entry in the pod's status. Entries of others are not changed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _PULLING = "Back-off pulling image"
 _SCHEME = "simulated://"
 _MESSAGE_PATH, _FALLBACK = "/dev/termination-log", "FallbackToLogsOnError"
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10, 300
-"""Seconds before the second restart, and the most that doubling makes of it; the first restart comes at once."""
+"""Seconds before the second restart, doubled each time, and the maximum; the first restart is immediate."""
 Role = Literal["main", "init", "sidecar"]
 KILLED = 137
-"""The exit code of what has been killed."""
+"""The exit code of a killed container."""
 
 
 def waiting_entry(container: Obj, reason: str) -> dict[str, Any]:
@@ -45,9 +45,9 @@ def waiting_entry(container: Obj, reason: str) -> dict[str, Any]:
 
 
 def back_off(ended: Obj, restarts: int) -> int:
-    """Microseconds between the end of a container and its next start, after it has been restarted so often.
+    """Microseconds between the end of a container and its next start, after this many restarts.
 
-    A run of twice the longest back-off makes the earlier ones forgotten.
+    A run of twice the longest back-off resets it.
     """
     started, end = moment_of(ended.get("startedAt")) or 0, moment_of(ended.get("finishedAt")) or 0
     if restarts == 0 or (started and end - started >= 2 * LONGEST_BACK_OFF * SECOND):
@@ -57,16 +57,16 @@ def back_off(ended: Obj, restarts: int) -> int:
 
 @dataclass(slots=True)
 class Run:
-    """A container and its entry in the pod's status, which `step` replaces, never changes.
+    """A container and its entry in the pod's status, which `step` replaces, never modifies.
 
     Attributes:
         container: as the pod's specification has it.
-        program: what it does.
+        program: its program.
         entry: its status.
         restart: its restart policy: Always, OnFailure or Never.
         role: `main`; `init` for one that ends before the main ones begin; `sidecar` for an init container that runs
             beside them.
-        pod_uid: uid of its pod, from which ids of containers are made.
+        pod_uid: uid of its pod, from which container ids are derived.
     """
 
     container: Obj
@@ -89,7 +89,7 @@ class Run:
 
     @property
     def lacks_image(self) -> bool:
-        """True if it waits for its image, or for the one that it was to have before."""
+        """True if it waits for its image, or for its previous one."""
         waiting = self.state.get("waiting") or {}
         return waiting.get("reason") == NO_IMAGE and str(waiting.get("message")).startswith(_PULLING)
 
@@ -100,7 +100,7 @@ class Run:
 
     @property
     def is_of_other_image(self) -> bool:
-        """True if it runs, or has run, with another image than it shall have now."""
+        """True if it runs, or has run, with another image than the desired one."""
         simulated = str(self.entry.get("containerID", "")).startswith(_SCHEME)
         return simulated and self.entry.get("image") != self.container.get("image", "")
 
@@ -111,7 +111,7 @@ class Run:
 
     @property
     def exit_code(self) -> int | None:
-        """The code with which it has ended for good; None if it has not."""
+        """The code with which it has ended finally; None if it has not."""
         ended = self.state.get("terminated")
         return None if ended is None or self._restarts(ended) else int(ended.get("exitCode", 0))
 
@@ -135,12 +135,12 @@ class Run:
         )
 
     def _probe_delay(self) -> int:
-        """Microseconds from its start until it is ready: its probes begin then, and succeed at once."""
+        """Microseconds from its start until it is ready: its probes start then, and succeed at once."""
         probes = (self.container.get("startupProbe"), self.container.get("readinessProbe"))
         return max(int((each or {}).get("initialDelaySeconds") or 0) for each in probes) * SECOND
 
     def _ended(self) -> Obj | None:
-        """The end of a run after which there is another."""
+        """The end of a run that is followed by another."""
         if self._is_reset:
             last: Obj = self.entry["lastState"]["terminated"]
             return last
@@ -151,12 +151,12 @@ class Run:
 
     @property
     def _is_reset(self) -> bool:
-        """True if it has ended and waits to be started with all other containers of its pod."""
+        """True if it has ended and will be restarted with all other containers of its pod."""
         return bool((self.state.get("waiting") or {}).get("reason") == RESTARTING_ALL)
 
     @property
     def restarts_all(self) -> bool:
-        """True if all containers of its pod are to be started again because it has ended."""
+        """True if its end requires a restart of all containers of its pod."""
         ended = self.state.get("terminated")
         return ended is not None and self._asks_for_all(ended)
 
@@ -164,7 +164,7 @@ class Run:
         return action_after(self.container, ended.get("exitCode", 0)) == RESTART_ALL
 
     def reset(self, now: int) -> None:
-        """Let it wait to be started with all other containers of its pod, if it has ever run."""
+        """Set it to waiting for the restart of all containers of its pod, if it has ever run."""
         if self.running:
             self.end(now, KILLED, RESTARTING_ALL)
         ended = self.state.get("terminated") or (self.entry.get("lastState") or {}).get("terminated")
@@ -173,12 +173,12 @@ class Run:
             self._set({"waiting": waiting}, ready=False, started=False, lastState={"terminated": ended})
 
     def start(self, now: int) -> None:
-        """Let it run for the first time."""
+        """Start its first run."""
         image, number = self.container.get("image", ""), self.entry.get("restartCount", 0)
         self._run(now, containerID=self._id(number), image=image, **granted(self.container))
 
     def resize(self, now: int) -> None:
-        """Give it the resources that it shall have; what cannot get them while it runs is restarted."""
+        """Give it its desired resources; it is restarted if it cannot get them while it runs."""
         has, wanted = self.entry.get("resources"), self.container.get("resources") or {}
         if has is None or has == wanted:
             return
@@ -189,11 +189,11 @@ class Run:
         self.entry = others | granted(self.container)
 
     def wait_for_image(self) -> bool:
-        """Let it wait for its image; returns True if it did not before."""
+        """Set it to waiting for its image; returns True if it was not before."""
         return self._wait(NO_IMAGE, f'{_PULLING} "{self.container.get("image", "")}"')
 
     def wait_for_config(self, message: str) -> bool:
-        """Let it wait for the source of a variable; returns True if it did not wait for that before."""
+        """Set it to waiting for the source of a variable; returns True if it was not waiting for that before."""
         return self._wait(NO_CONFIG, message)
 
     def _wait(self, reason: str, message: str) -> bool:
@@ -204,14 +204,14 @@ class Run:
         return True
 
     def change_image(self, now: int) -> None:
-        """Let it run with the image that it shall have now, whatever its restart policy."""
+        """Run it with the current image, regardless of its restart policy."""
         if self.running:
             self.end(now, KILLED, "Error")
         self._restart(now)
         self.entry = {**self.entry, "image": self.container.get("image", "")}
 
     def step(self, now: int) -> bool:
-        """Let happen what is due; returns True if anything did."""
+        """Carry out due changes; returns True if there were any."""
         due = self.due()
         if due is not None and due <= now:
             if self.running and not self.is_over(now):
@@ -227,7 +227,7 @@ class Run:
         return False
 
     def end(self, now: int, code: int, reason: str) -> None:
-        """End it, for whatever cause."""
+        """End it, for any reason."""
         started = (self.state.get("running") or {}).get("startedAt")
         text = second_text(now)
         ended = {"exitCode": code, "reason": reason, "startedAt": started or text, "finishedAt": text}
@@ -238,12 +238,12 @@ class Run:
         self._set({"terminated": ended}, ready=self.role == "init" and code == 0, started=False)
 
     def _message(self, now: int, code: int) -> str:
-        """The termination message of a run that ends; empty if it has left none."""
+        """The termination message of a run that ends; empty without one."""
         path = self.container.get("terminationMessagePath") or _MESSAGE_PATH
         fallback = bool(code) and self.container.get("terminationMessagePolicy") == _FALLBACK
         words = (*(self.container.get("command") or ()), *(self.container.get("args") or ()))
         started = moment_of((self.state.get("running") or {}).get("startedAt"))
-        # Most write none, and to follow a long script for each of a thousand pods that are deleted would take long.
+        # Most have none, and evaluating a long script for each of a thousand deleted pods would take long.
         if started is None or not (fallback or any(path in word for word in words)):
             return ""
         return self.program.script.message(path, now - started, fallback)
@@ -254,21 +254,21 @@ class Run:
         self._run(now, lastState=last, restartCount=count, containerID=self._id(count))
 
     def _run(self, now: int, **others: Any) -> None:
-        """Begin a run."""
+        """Start a run."""
         ready = not self._probe_delay()
         is_started = ready or not self.container.get("startupProbe")
         self._set({"running": {"startedAt": second_text(now)}}, ready=ready, started=is_started, **others)
 
     def is_over(self, now: int) -> bool:
-        """True if the time that it runs is over."""
+        """True if its run time is over."""
         started, length = moment_of(self.state["running"].get("startedAt")), self.program.run_time
         return started is not None and length is not None and started + length <= now
 
     def _id(self, restarts: int) -> str:
-        """The id of a run: another for each, and the same whichever process works it out.
+        """The id of a run: different for each, and reproducible in any process.
 
-        It is made of the pod's uid and of what many pods have in common, so that an API server that compresses
-        objects has nothing new to keep for it.
+        It consists of the pod's uid and of parts that many pods share, so that an API server that compresses objects
+        stores nothing new for it.
         """
         run = _digest(f"{self.container['name']}/{restarts}")
         return f"{_SCHEME}{self.pod_uid.replace('-', '')[:32]}{run}"

@@ -1,9 +1,9 @@
-"""The device plugin of a simulated node: resources of its cards, and whether a pod gets the cards it was assigned.
+"""The device plugin of a simulated node: resources of its cards, and the check of cards assigned to pods.
 
-A Node that registers cards in an annotation, as device plugins write it, offers their resources. When a pod starts that
-requests such resources, the cards in its annotations are checked as a device plugin does: they must be there, belong to
-this node, be as many as each container requests, and be free beside those of the pods that run here. A pod whose
-annotations are wrong fails, with the reason; for one that starts, the phase of its bind becomes `success`, and the lock
+A Node that registers cards in an annotation, as device plugins write it, offers their resources. When a pod that
+requests such resources starts, the cards in its annotations are checked like by a device plugin: they must exist,
+belong to this node, match the number that each container requests, and not be in use by pods that run here. A pod with
+invalid annotations fails, with the reason; for one that starts, the phase of its bind becomes `success`, and the lock
 of its node is released.
 """
 
@@ -25,7 +25,7 @@ _VGPU_RESOURCES = (devices.VGPU_NUMBER, devices.VGPU_MEMORY, devices.VGPU_PERCEN
 
 
 class Family(NamedTuple):
-    """The cards of one kind on a node, and the names that go with them."""
+    """The cards of one kind on a node, and the related names."""
 
     cards: Mapping[str, Card]
     fault: str
@@ -36,7 +36,7 @@ class Family(NamedTuple):
     record: str
     """Annotation with the cards of a pod."""
     node: str
-    """Annotation with the node that they are on."""
+    """Annotation with their node."""
     phase: str
     lock: str
 
@@ -83,7 +83,7 @@ def offered(node: Obj) -> dict[str, str]:
 
 
 def asked(container: Obj, names: Sequence[str]) -> list[int]:
-    """The whole numbers that a container asks of some resources."""
+    """The whole numbers of some resources that a container requests."""
     resources: Mapping[str, Any] = container.get("resources") or {}
     limits: Mapping[str, Any] = resources.get("limits") or resources.get("requests") or {}
     out = []
@@ -96,7 +96,7 @@ def asked(container: Obj, names: Sequence[str]) -> list[int]:
 
 
 def npu_cores(pod: Obj) -> int:
-    """The cores of chips that are split which a pod requests: those of its first container that requests any."""
+    """The cores of split chips that a pod requests: those of its first container that requests any."""
     wanted = (asked(each, (devices.NPU_CORES,))[0] for each in pod["spec"].get("containers") or ())
     return next((cores for cores in wanted if cores), 0)
 
@@ -111,7 +111,7 @@ def refusal(pod: Obj, node: Obj, others: Sequence[Obj]) -> str:
     """The reason why a node cannot give a pod its cards; empty if it can, or if the pod requests none.
 
     Args:
-        pod: starts on the node.
+        pod: the pod that starts on the node.
         node: the node.
         others: all pods on the node.
     """
@@ -121,7 +121,7 @@ def refusal(pod: Obj, node: Obj, others: Sequence[Obj]) -> str:
 
 
 def comes_first(other: Obj, pod: Obj) -> bool:
-    """Return True if another pod has what it asked of the node already, or gets it before this one."""
+    """Return True if another pod already has its resources on the node, or gets them before this one."""
     if other["metadata"]["uid"] == pod["metadata"]["uid"] or (other.get("status") or {}).get("phase") in ENDED:
         return False
     return bool((other.get("status") or {}).get("startTime")) or _turn(other) < _turn(pod)
@@ -148,7 +148,7 @@ def _refusal(pod: Obj, node: Obj, family: Family, before: Sequence[Obj]) -> str:
         wanted, slices = asked(container, family.resources), record[number] if number < len(record) else ()
         about = f"container {container['name']} asks for"
         cards = wanted[0] or int(any(wanted))
-        # Where the pod names no number, the configuration of the scheduler does.
+        # If the pod does not request a number, the scheduler's configuration defines it.
         if len(slices) < cards or (len(slices) > cards and (wanted[0] or not cards)):
             return f"{about} {cards} cards, annotation {family.record} has {len(slices)}"
         memory = asked(container, (family.memory,))[0]
@@ -159,7 +159,7 @@ def _refusal(pod: Obj, node: Obj, family: Family, before: Sequence[Obj]) -> str:
 
 
 def _held(pods: Sequence[Obj], family: Family) -> list[Slice]:
-    """The parts of cards that pods have; records that cannot be read are those of pods that fail by themselves."""
+    """The parts of cards that pods use; pods with invalid records fail separately."""
     out: list[Slice] = []
     for pod in pods:
         try:
@@ -171,7 +171,7 @@ def _held(pods: Sequence[Obj], family: Family) -> list[Slice]:
 
 
 def _overbooked(parts: Sequence[Slice], family: Family, held: Sequence[Slice], node: str) -> str:
-    """The first card of which more would be given than there is."""
+    """The first card that would be overbooked."""
     for part in parts:
         instance = mig_instance(part.card) if family.split else None
         card = family.cards.get(instance[0] if instance is not None else part.card)

@@ -1,7 +1,7 @@
 """Files of environment variables in volumes, which containers write for later ones (`fileKeyRef`).
 
-Each line is `NAME='value'`; a value may go on over several lines. Empty lines and comments are skipped. What a pod
-writes is not trusted: only regular files of the volume itself are read, up to a size.
+Each line is `NAME='value'`; a value may span several lines. Empty lines and comments are skipped. Files of pods are not
+trusted: only regular files in the volume itself are read, up to a maximum size.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LARGEST = 1 << 20
-"""Bytes of a file."""
+"""Maximum size of a file in bytes."""
 
 
 class EnvFileError(ValueError):
-    """A file that cannot be read, or has another form; the text says why."""
+    """A file that is unreadable or invalid; the message gives the reason."""
 
 
 def value_in(folder: Path, path: str, key: str) -> str:
-    """Return the value of a variable in a file of a volume; empty if it is not there.
+    """Return the value of a variable in a file of a volume; empty if missing.
 
     Args:
         folder: of the volume.
@@ -38,7 +38,7 @@ def value_in(folder: Path, path: str, key: str) -> str:
 
 
 def _read(folder: Path, path: str) -> bytes:
-    """The content of a file, opened step by step, so that no link that is changed meanwhile leads out of the volume."""
+    """The content of a file, opened step by step, so that links changed meanwhile cannot lead outside the volume."""
     root = folder.resolve()
     steps = (root / path).resolve().relative_to(root).parts
     at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -75,7 +75,7 @@ def _variables(lines: list[str]) -> Iterator[tuple[str, str]]:
             raise _wrong(number, "empty variable name")
         if name != name.rstrip(" \t"):
             raise _wrong(number, "whitespace before '=' is not allowed")
-        if value != value.lstrip(" \t"):  # as in a shell, the variable is empty, and what follows is something else
+        if value != value.lstrip(" \t"):  # as in a shell, the variable is empty, and the rest is something else
             yield name, ""
             continue
         if not value.startswith("'"):
@@ -84,7 +84,7 @@ def _variables(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _quoted(text: str, number: int, rest: Iterator[tuple[int, str]]) -> str:
-    """A value up to its closing quote, which may stand on a later line."""
+    """A value up to its closing quote, which may be on a later line."""
     parts, start = [], number
     while "'" not in text:
         parts.append(text)

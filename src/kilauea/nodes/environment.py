@@ -1,7 +1,7 @@
 """Environment variables of a container, and the references to them in its command.
 
-As kubelets do: variables of sources first, then those that the container lists, each of which may refer to earlier ones
-as `$(NAME)`, and last those of services.
+As in kubelets: variables of sources first, then those listed by the container, which may refer to earlier ones as
+`$(NAME)`, and last those of services.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ _KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _DOMAIN = "cluster.local"
 DEFAULTS = {"PATH": _PATH, "HOME": "/root"}
-"""Variables that containers have unless something sets them."""
+"""Default variables of containers."""
 
 Lookup = Callable[[Resource, Key], Obj | None]
 """Returns an object; None if there is none."""
 
 
 class ConfigError(Exception):
-    """A container refers to what does not exist; the text is that of kubelets."""
+    """A container refers to a missing object; the message is that of kubelets."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """Facts about a pod that its containers may request.
+    """Facts about a pod that its containers can refer to.
 
     Attributes:
-        pod: as the API has it.
+        pod: the pod in the API.
         host_ips: addresses of its node.
         pod_ips: its addresses.
-        allocatable: of its node, which stands in for limits that neither a container nor its pod has.
+        allocatable: allocatable resources of its node, used for limits that neither a container nor its pod has.
         volumes: folders of its volumes, by name.
     """
 
@@ -80,7 +80,7 @@ class PodFacts:
         raise ConfigError(f"unsupported fieldPath: {path}")
 
     def resource(self, reference: Obj, container: Obj) -> str:
-        """Return the amount of a resource that a container may use, in the unit of the reference.
+        """Return the limit or request of a resource of a container, in the unit of the reference.
 
         Raises:
             ConfigError: the container or the resource does not exist, or the divisor is invalid.
@@ -104,7 +104,7 @@ class PodFacts:
 
 
 def _quoted(value: str) -> str:
-    """A value as Go quotes it."""
+    """A value in Go's quoted form."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     return f'"{escaped.replace(chr(13), chr(92) + "r")}"'
 
@@ -116,7 +116,7 @@ def _divided(resource: str, given: str, divisor: str) -> int:
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Replace references to variables; those to unknown ones stay, and `$$` stands for `$`."""
+    """Replace references to variables; those to unknown ones stay, and `$$` becomes `$`."""
 
     def replaced(found: re.Match[str]) -> str:
         if found[1] == "$":
@@ -132,13 +132,13 @@ def container_environment(
     """Return the variables of a container.
 
     Args:
-        container: as the pod's specification has it.
-        facts: about its pod.
+        container: the container in the pod's specification.
+        facts: facts about its pod.
         lookup: returns ConfigMaps and Secrets.
         services: variables of services.
 
     Raises:
-        ConfigError: something that is not optional does not exist.
+        ConfigError: a required object does not exist.
     """
     found: dict[str, str] = {}
     namespace = facts.pod["metadata"].get("namespace", "")
@@ -188,7 +188,7 @@ def _decoded(value: str) -> str:
 
 
 def _value_from(source: Obj, container: Obj, facts: PodFacts, namespace: str, lookup: Lookup) -> str | None:
-    """The value that a source has; None if it is optional and missing."""
+    """The value of a source; None if it is optional and missing."""
     if "fieldRef" in source:
         return facts.field(source["fieldRef"]["fieldPath"])
     if "resourceFieldRef" in source:
@@ -258,10 +258,10 @@ def cluster_ip(service: Obj) -> str:
 
 
 def service_variables(services: Iterable[Obj], address: Callable[[Obj], str]) -> dict[str, str]:
-    """The variables that tell containers of services, as Docker links had them.
+    """The service variables of containers, in the format of Docker links.
 
     Args:
-        services: those that containers of a pod are told of.
+        services: the services for the containers of a pod.
         address: returns the address at which a service is reached; empty for none.
     """
     found: dict[str, str] = {}

@@ -1,6 +1,6 @@
-"""Keeps simulated nodes alive: a Lease that is renewed often, a status that is rarely written, spread over time.
+"""Keeps simulated nodes alive: renews Leases often, and writes statuses rarely, spread over time.
 
-Fields that a Node has stay: only missing ones are set, and `Ready` only where it is not set from outside.
+Existing fields of a Node stay: only missing ones are set, and `Ready` only if it is not set by others.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kilauea.nodes.timestamps import micro_text, moment_of
 
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_PERIODS = 4
-"""Periods without renewal after which a Lease has run out."""
+"""Periods without renewal after which a Lease expires."""
 RENEW_SECONDS = 10
-"""Between two renewals of a Lease."""
+"""Seconds between two renewals of a Lease."""
 SLOTS = 64
-"""Parts of the time between two renewals. Nodes in the same one speak together, so that many need few commits.
+"""Slots of the time between two renewals. Nodes in the same slot renew together, so that many need few commits.
 
 Each commit and each turn of the loop costs as much as several heartbeats. 64 divides a second into whole microseconds.
 """
@@ -34,7 +34,7 @@ class Heartbeat:
     """The Leases of nodes.
 
     Args:
-        renew_seconds: between two renewals.
+        renew_seconds: seconds between two renewals.
     """
 
     def __init__(self, renew_seconds: int) -> None:
@@ -47,7 +47,7 @@ class Heartbeat:
         return (self._renew - (now - turn) % self._renew) / SECOND
 
     def lease(self, node: Obj, view: View, now: int) -> Operation | None:
-        """The Lease, once in each period, at the node's own moment in it."""
+        """Renew the Lease, once in each period, at the node's own time in it."""
         name = node["metadata"]["name"]
         lease = view.get(LEASES, Key(LEASE_NAMESPACE, name))
         if lease is None:
@@ -61,16 +61,16 @@ class Heartbeat:
         return Patch(LEASES, key_of(lease), patch)
 
     def _turn(self, name: str, moment: int) -> int:
-        """The period of a node that contains a moment."""
+        """The period of a node at a time."""
         return turn_of(name, moment // self._slot, SLOTS)
 
 
 class Heartbeats:
-    """The part of a kubelet that speaks for its node.
+    """The part of a kubelet that maintains its node.
 
     Args:
-        machine: what a node is that does not say it.
-        renew_seconds: between two renewals of a Lease.
+        machine: the size of nodes that do not state one.
+        renew_seconds: seconds between two renewals of a Lease.
     """
 
     name = "node-heartbeats"
@@ -80,11 +80,11 @@ class Heartbeats:
         self._heartbeat = Heartbeat(renew_seconds)
         self.interests: Sequence[Interest] = (
             Interest(NODES, lambda node: (key_of(node),)),
-            Interest(LEASES, no_keys),  # no other process renews them; a lost one is made with the next heartbeat
+            Interest(LEASES, no_keys),  # no other process renews them; a missing one is created with the next heartbeat
         )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Say what is due; look again when the Lease is."""
+        """Write what is due; reconciled again when the Lease is due."""
         node = view.get(NODES, key)
         if node is None or not speaks_for(node):
             return Outcome()
@@ -92,7 +92,7 @@ class Heartbeats:
         return Outcome([each for each in wanted if each], self._heartbeat.pause(key.name, now))
 
     def _status(self, node: Obj, now: int) -> Operation | None:
-        """The status, where something is missing, has changed, or is old."""
+        """Write the status, if something is missing, has changed, or is old."""
         before = node.get("status") or {}
         name = node["metadata"]["name"]
         missing = machine_status(before, name, self._machine, offered(node))
@@ -106,7 +106,7 @@ class Heartbeats:
 
 
 def speaks_for(node: Obj) -> bool:
-    """Return True for a node that is kept alive here: it is simulated, and not told to be silent."""
+    """Return True for a node that is kept alive here: it is simulated, and not set to silent."""
     return is_simulated(node) and node_state(node) != SILENT
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kilauea.api.ports import Obj
 
 REFUSED = "NodePorts"
-"""The reason of a pod that is refused."""
+"""The reason of a rejected pod."""
 MESSAGE = "Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
 _ANYWHERE = ("", "0.0.0.0")
 
@@ -21,14 +21,14 @@ class HostPort(NamedTuple):
     address: str
 
     def collides(self, other: HostPort) -> bool:
-        """True if only one of the two can be had."""
+        """Return True if the two ports conflict."""
         if (self.number, self.protocol) != (other.number, other.protocol):
             return False
         return self.address == other.address or self.address in _ANYWHERE or other.address in _ANYWHERE
 
 
 def host_ports(pod: Obj) -> list[HostPort]:
-    """The ports of its node that a pod wants."""
+    """The host ports that a pod requests."""
     return list(_ports(pod))
 
 
@@ -40,5 +40,5 @@ def _ports(pod: Obj) -> Iterator[HostPort]:
 
 
 def are_taken(wanted: Sequence[HostPort], before: Sequence[Obj]) -> bool:
-    """Return True if pods that came first to the node have a port that is wanted."""
+    """Return True if earlier pods on the node use a requested port."""
     return any(port.collides(other) for pod in before for other in _ports(pod) for port in wanted)

@@ -1,7 +1,7 @@
 """The host and the users of a container, as `hostname`, `id` and `sysctl` print them in a simulated container.
 
-Users and groups are those of the security contexts, root where these say nothing; the image might name others. Kernel
-parameters are those that the pod sets, as those of its node are not known.
+Users and groups are those of the security contexts, by default root; the image might define others. Kernel parameters
+are those that the pod sets, as those of its node are unknown.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Identity(NamedTuple):
     """The host, the users and the kernel parameters of a container.
 
     Attributes:
-        hostname: the short name of its host, empty if it is not known.
+        hostname: the short name of its host; empty if unknown.
         full_hostname: with the domain.
-        user, group: of its first process.
+        user, group: user and group of its first process.
         groups: further ones.
-        parameters: of the kernel, each with its value; parts of a name are separated by dots.
+        parameters: kernel parameters with their values; parts of a name are separated by dots.
     """
 
     hostname: str = ""
@@ -37,7 +37,7 @@ class Identity(NamedTuple):
     parameters: tuple[tuple[str, str], ...] = ()
 
     def printed(self, program: str, words: Sequence[str]) -> list[str] | None:
-        """The lines that one of `PROGRAMS` prints; None if that is not known."""
+        """The lines that one of `PROGRAMS` prints; None if unknown."""
         if program == "hostname":
             return self._hostname(words)
         if program == "id":
@@ -67,7 +67,7 @@ class Identity(NamedTuple):
 
 
 UNASKED = Identity()
-"""Of a container about which no command asks."""
+"""The identity for containers whose command does not use it."""
 
 
 def _named(number: int) -> str:
@@ -75,7 +75,7 @@ def _named(number: int) -> str:
 
 
 def identity_of(pod: Obj, container: Obj) -> Identity:
-    """The identity of a container, if its command seems to request it."""
+    """The identity of a container, if its command seems to use it."""
     words = (*(container.get("command") or ()), *(container.get("args") or ()))
     if not any(_ASKS.search(word) for word in words):
         return UNASKED

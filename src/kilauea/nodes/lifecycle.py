@@ -1,7 +1,7 @@
 """The life cycle of a pod on its node: the next status, and when to check again.
 
-`advance` is a function of the pod as the API has it, the node and the time, so it goes on wherever an earlier process
-has stopped. A pod whose status is not one of ours is left alone.
+`advance` is a function of the pod in the API, the node and the time, so it continues where an earlier process has
+stopped. Pods whose status was written by another kubelet are not changed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kilauea.nodes.timestamps import moment_of, second_text
 
 DEADLINE = "DeadlineExceeded"
 IMAGE_RETRY = 10 * SECOND
-"""Microseconds after which a node tries again to pull an image."""
+"""Microseconds until a node retries to pull an image."""
 _NO_FAULTS: Mapping[str, str] = {}
 _DEADLINE_WORDS = "Pod was active on the node longer than the specified deadline"
 
@@ -44,9 +44,9 @@ class Step:
     """The next step in the life of a pod.
 
     Attributes:
-        status: the fields of its status that change; empty if none does.
-        due: when something happens after that, in microseconds since 1970; None if nothing does by itself.
-        rests: True if the pod, once it has this status, has no step before it is due.
+        status: the changed fields of its status; empty without changes.
+        due: time of the next change, in microseconds since 1970; None if nothing changes by itself.
+        rests: True if nothing else happens to the pod before that time, once it has this status.
     """
 
     status: Mapping[str, Any]
@@ -79,13 +79,13 @@ def advance(
     """The next step of a pod that is bound to a node and not being deleted.
 
     Args:
-        pod: as the API has it.
-        node: the one to which it is bound.
+        pod: the pod in the API.
+        node: its node.
         now: microseconds since 1970.
-        start_delay: microseconds that containers are being created, unless the pod says otherwise.
-        run_time: microseconds that commands of unknown run time take; 0 forever.
-        refusal: why containers do not get the resources that they shall have; None if they do.
-        unmet: objects that containers cannot be created without; None if none is missing.
+        start_delay: microseconds for creating containers, unless the pod sets another time.
+        run_time: microseconds for commands of unknown run time; 0 for no end.
+        refusal: the reason why containers do not get their desired resources; None if they do.
+        unmet: missing objects that are required to create containers; None if none is missing.
     """
     life = _Life.of(pod, run_time, refusal)
     if life is None:
@@ -98,14 +98,14 @@ def advance(
         life.fail(now)
         return Step(life.status(now, node), None)
     if begin > now:
-        silent = started(pod) or delay < SECOND  # a moment is not worth a write
+        silent = started(pod) or delay < SECOND  # a short delay is not worth a write
         return Step({} if silent else life.status(now, node), _earliest(begin, deadline))
     if unmet is not None and unmet.volumes:
         return Step(life.status(now, node), _earliest(now + retry_of(pod, now), deadline))
     life.run_until(now, missing_images(node), unmet.containers if unmet is not None else _NO_FAULTS)
     if refusal is None:
         life.resize(now)
-    # What is counted from the time at which it starts, which is to be written yet, is known only then.
+    # Times that count from the start are known only once the start is written.
     rests = life.phase == RUNNING and deadline is None and not delay and refusal is None
     again = now + RETRY if refusal is not None else None
     return Step(life.status(now, node), _earliest(deadline, again, *life.due_times(now)), rests)
@@ -119,14 +119,14 @@ def bound_at(pod: Obj) -> int | None:
 
 
 def killed(pod: Obj, node: Obj, now: int, code: int, run_time: int = JOB_RUN_TIME) -> Mapping[str, Any]:
-    """The last status of a pod whose containers are ended because it is deleted; empty if it is not one of ours.
+    """The last status of a pod whose containers are ended because it is deleted; empty if another kubelet runs it.
 
     Args:
         pod: the pod.
         node: its node.
         now: microseconds since 1970.
-        code: with which containers end whose time is not over.
-        run_time: microseconds that commands of unknown run time take; 0 forever.
+        code: exit code of containers whose run time is not over.
+        run_time: microseconds for commands of unknown run time; 0 for no end.
     """
     life = _Life.of(pod, run_time)
     if life is None:
@@ -159,7 +159,7 @@ def runs_of(pod: Obj, run_time: int = JOB_RUN_TIME) -> tuple[list[Run], list[Run
 
 
 def extra_runs(pod: Obj, run_time: int = JOB_RUN_TIME) -> list[Run]:
-    """The ephemeral containers of a pod, such as those of `kubectl debug`; nothing restarts them."""
+    """The ephemeral containers of a pod, such as those of `kubectl debug`; they are not restarted."""
     extras = pod["spec"].get("ephemeralContainers")
     if not extras:
         return []
@@ -193,7 +193,7 @@ def _earliest(*moments: int | None) -> int | None:
 
 
 class _Life:
-    """A pod and its containers while a step is worked out."""
+    """A pod and its containers while a step is computed."""
 
     def __init__(self, pod: Obj, run_time: int = JOB_RUN_TIME, refusal: Refusal | None = None) -> None:
         self.pod = pod
@@ -222,7 +222,7 @@ class _Life:
         yield from self.extras
 
     def _at_work(self) -> Iterator[Run]:
-        """Yield the containers that wait for no init container."""
+        """Yield the containers that do not wait for an init container."""
         yield from self.extras
         for run in self.inits:
             yield run
@@ -236,12 +236,12 @@ class _Life:
         return None if seconds is None else (self.start_time or now) + seconds * SECOND
 
     def run_until(self, now: int, missing: Collection[str], faults: Mapping[str, str]) -> None:
-        """Let everything happen that is due, but not more than one change of phase.
+        """Carry out all due changes, but at most one change of phase.
 
         Args:
             now: microseconds since 1970.
             missing: images that cannot be pulled.
-            faults: why containers cannot be created, by their names.
+            faults: reasons why containers cannot be created, by name.
         """
         while self._pass(now, missing, faults):
             phase = phase_of(self.inits, self.mains)
@@ -252,7 +252,7 @@ class _Life:
             self._end_others(now)
 
     def _pass(self, now: int, missing: Collection[str], faults: Mapping[str, str]) -> bool:
-        """One round over all containers; returns True if anything happened."""
+        """Process all containers once; returns True if anything changed."""
         concerned = (*self.inits, *self.mains)
         if any(run.restarts_all for run in concerned):
             for run in concerned:
@@ -285,13 +285,13 @@ class _Life:
         return run.step(now)
 
     def resize(self, now: int) -> None:
-        """Give the containers the resources that they shall have."""
+        """Give the containers their desired resources."""
         if self.phase not in ENDED:
             for run in (*self.inits, *self.mains):
                 run.resize(now)
 
     def _end_others(self, now: int) -> None:
-        """End what runs beside the containers that have ended."""
+        """End containers that run only as long as others."""
         for run in self.inits:
             if run.role == "sidecar" and run.running:
                 run.end(now, 0, "Completed")
@@ -305,7 +305,7 @@ class _Life:
         self._why = {"reason": DEADLINE, "message": _DEADLINE_WORDS}
 
     def kill(self, now: int, code: int) -> None:
-        """End all that runs, each with its own code if its time was over; the pod has failed."""
+        """End all running containers, each with its own code if its time was over; the pod has failed."""
         for run in self._all():
             if run.running and run.is_over(now):
                 run.end(now, run.program.exit_code, run.program.reason)
@@ -314,7 +314,7 @@ class _Life:
         self.phase = FAILED
 
     def due_times(self, now: int) -> Iterator[int | None]:
-        """Yield the time of the next change of each container; what it lacks is looked for again and again."""
+        """Yield the time of the next change of each container; missing objects are checked again periodically."""
         if self.phase in ENDED:
             return
         for run in self._at_work():
@@ -324,7 +324,7 @@ class _Life:
                 yield run.due()
 
     def status(self, now: int, node: Obj) -> dict[str, Any]:
-        """The fields of the status that have changed."""
+        """The changed fields of the status."""
         if started(self.pod) and self._is_as_before():
             return {}
         text = second_text(now)

@@ -1,6 +1,6 @@
 """Logs of simulated containers: a line at each start and end, and the output of the command.
 
-Each line has its moment, so it appears when the command would have printed it.
+Each line has a time, so it appears when the command would have printed it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from kilauea.nodes.script import Line, read_script
 from kilauea.nodes.timestamps import moment_of
 
 _SERVER = Key("default", "kubernetes")
-"""The service of the API server, of which all containers are told."""
+"""The service of the API server, which is in the environment of all containers."""
 
 
 class LogLine(NamedTuple):
-    """A line of output and its moment, in microseconds since 1970."""
+    """A line of output and its time, in microseconds since 1970."""
 
     moment: int
     text: str
@@ -44,11 +44,11 @@ class ContainerLog(NamedTuple):
     """The log of one run of a container.
 
     Attributes:
-        lines: what it has written so far.
-        started: when the run started, by its status; empty if there was none.
+        lines: its output so far.
+        started: start time of the run, from its status; empty without a run.
         running: True if it may write more.
-        waits: why the container has not run yet; empty if it has, or does not exist.
-        run: id of the container; a pod that takes the place of this one has another.
+        waits: the reason why the container has not run yet; empty if it has, or does not exist.
+        run: id of the container; a replacement of the pod has another one.
     """
 
     lines: tuple[LogLine, ...] = ()
@@ -59,11 +59,11 @@ class ContainerLog(NamedTuple):
 
 
 class PodLogs:
-    """The output of containers, told from the pods as a view has them.
+    """The output of containers, computed from the pods in a view.
 
     Args:
         view: shows pods.
-        run_time: microseconds that commands of unknown run time take; 0 forever.
+        run_time: microseconds for commands of unknown run time; 0 for no end.
     """
 
     def __init__(self, view: View, run_time: int = JOB_RUN_TIME) -> None:
@@ -71,7 +71,7 @@ class PodLogs:
         self._run_time = run_time
 
     def open(self, pod: Obj, container: str, *, previous: bool, tail: int | None, now: Callable[[], int]) -> LogReader:
-        """Open the log of a container, as `LogSource` says."""
+        """Open the log of a container; see `LogSource`."""
         namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
 
         def look() -> ContainerLog:
@@ -91,7 +91,7 @@ class PodLogs:
         if found is None or run is None:
             return ContainerLog()
         last = run.entry.get("lastState") or {}
-        # A container that waits for its restart shows the run before.
+        # A container that waits for its restart shows the previous run.
         has_run = run.running or "terminated" in run.state
         state = run.state if has_run and not previous else last
         shown = state.get("running") or state.get("terminated") or {}
@@ -102,7 +102,7 @@ class PodLogs:
 
 
 class _Reader:
-    """Reads a log that is told from the pod each time."""
+    """Reads a log, computed from the pod each time."""
 
     def __init__(self, look: Callable[[], ContainerLog], log: ContainerLog, tail: int | None) -> None:
         self._look = look
@@ -112,14 +112,14 @@ class _Reader:
         self.ended = False
 
     def begin(self) -> Iterable[None]:
-        """There is nothing to search for."""
+        """Do nothing: there is nothing to search."""
         return ()
 
     def read(self) -> Sequence[LogEntry]:
-        """Return the lines that have come since."""
+        """Return the new lines since the last call."""
         log, self._log = self._log or self._look(), None
-        # A run after it is not followed, as with kubelets. It may have started in the same second: times of runs are
-        # whole seconds, and a pod that is replaced at once has the name of the one before.
+        # Later runs are not followed, as in kubelets. A later run may have started in the same second, because times of
+        # runs are whole seconds, and a pod that is replaced at once has the name of the previous one.
         if (log.run, log.started) != self._run:
             self.ended = True
             return ()
@@ -128,7 +128,7 @@ class _Reader:
         return [LogEntry(log_time(line.moment), "stdout", f"{line.text}\n".encode()) for line in found]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 def _run_of(pod: Obj, container: str, run_time: int) -> Run | None:
@@ -163,7 +163,7 @@ def _lines(pod: Obj, run: Run, state: Obj, now: int, view: View) -> Iterator[Log
 def _output(pod: Obj, run: Run, view: View, started: int) -> Iterator[Line]:
     """The lines that the command of a container prints, with its variables.
 
-    ConfigMaps and Secrets are read as they are now; a kubelet reads them when the container starts.
+    The current ConfigMaps and Secrets are used; a kubelet reads them when the container starts.
     """
     command, args = tuple(run.container.get("command") or ()), tuple(run.container.get("args") or ())
     if not any("$" in word or "env" in word for word in command + args):
@@ -187,7 +187,7 @@ def _facts(pod: Obj, view: View) -> PodFacts:
 
 
 def _service_variables(pod: Obj, view: View, started: int) -> dict[str, str]:
-    """The variables of the services that were there when a container started, and always those of the API server."""
+    """The variables of the services that existed when a container started, and always those of the API server."""
     linked = pod["spec"].get("enableServiceLinks", True)
     there = {key_of(each): each for each in view.list(SERVICES, pod["metadata"]["namespace"]) if linked}
     if server := view.get(SERVICES, _SERVER):

@@ -12,7 +12,7 @@ from kilauea.api.wellknown import HOSTNAME
 from kilauea.version import __version__
 
 KUBELET_VERSION = f"v1.36.3-kilauea.{__version__}"
-"""The version of Kubernetes that the API server has, with ours."""
+"""The Kubernetes version of the API server, with ours."""
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 GPU = "nvidia.com/gpu"
 NOTHING: Mapping[str, str] = {}
@@ -26,9 +26,9 @@ class Machine:
     Attributes:
         cpu: cores.
         memory: bytes.
-        gpu: whole devices; none at 0.
-        pods: how many it runs at most.
-        storage: bytes for what pods write.
+        gpu: number of devices.
+        pods: maximum number of pods.
+        storage: ephemeral storage in bytes.
     """
 
     cpu: str = "16"
@@ -38,13 +38,13 @@ class Machine:
     storage: str = "200Gi"
 
     def capacity(self) -> dict[str, str]:
-        """As the status of a node has it."""
+        """Its capacity, for the status of a node."""
         found = {"cpu": self.cpu, "ephemeral-storage": self.storage, "memory": self.memory, "pods": str(self.pods)}
         return {**found, GPU: str(self.gpu)} if self.gpu else found
 
 
 def node_manifest(name: str, machine: Machine) -> dict[str, Any]:
-    """A node as it registers, without conditions."""
+    """A node at its registration, without conditions."""
     labels = {
         HOSTNAME: name,
         "kubernetes.io/os": "linux",
@@ -60,7 +60,7 @@ def node_manifest(name: str, machine: Machine) -> dict[str, Any]:
 
 
 KUBELET_PORT = 10250
-"""The port that a node names. Nothing listens there: the API server answers what is asked of the kubelet."""
+"""The kubelet port of nodes. Nothing listens there: the API server answers requests to the kubelet."""
 
 
 def machine_status(
@@ -93,7 +93,7 @@ def machine_status(
 
 
 def _address(name: str) -> str:
-    """An address in 172.16.0.0/12: by the number at the end of the name, or else drawn by the name."""
+    """An address in 172.16.0.0/12: by the number at the end of the name, or else derived from the name."""
     found = _NUMBER.fullmatch(name)
     number = (int(found[1]) if found else crc32(name.encode())) % (4096 * 254)
     block, host = divmod(number, 254)

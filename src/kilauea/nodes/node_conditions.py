@@ -1,7 +1,7 @@
 """The conditions with which a simulated node reports its state, and when they must be written.
 
-What others say stays: `Ready` is ours where it is missing, where it is Unknown (a controller has missed our
-heartbeats), where we have said it before, and where an annotation orders it.
+Conditions of others stay: `Ready` is set here if it is missing, if it is Unknown (a controller has missed heartbeats),
+if it was set here before, or if an annotation requires it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kilauea.nodes.annotations import NODE_STATE, NOT_READY, SILENT, node_state
 from kilauea.nodes.timestamps import moment_of, second_text
 
 STATUS_SECONDS = 300
-"""Between two heartbeats in the status of a Node."""
+"""Seconds between two heartbeats in the status of a Node."""
 _OURS = "simulated node"
 """Prefix of the message of our `Ready` condition."""
 _PRESSURES = (
@@ -27,7 +27,7 @@ _PRESSURES = (
 
 
 def turn_of(name: str, moment: int, period: int) -> int:
-    """Return the period of a node that contains a moment (in the same unit); each node has its own offset."""
+    """Return the period of a node at a time (in the same unit); each node has its own offset."""
     return (moment - crc32(name.encode()) % period) // period
 
 
@@ -66,7 +66,7 @@ def conditions_to_write(node: Obj, now: int, says: tuple[str, str, str] | None =
 
 def _is_old(name: str, ready: Obj, now: int) -> bool:
     beat = moment_of(ready.get("lastHeartbeatTime"))
-    # In whole seconds, as heartbeats are written: a moment within the second of the turn is none before it.
+    # In whole seconds, as heartbeats are written: otherwise a time in the second of the turn could be before it.
     return beat is None or turn_of(name, beat // SECOND, STATUS_SECONDS) < turn_of(name, now // SECOND, STATUS_SECONDS)
 
 

@@ -1,8 +1,8 @@
 """The device plugin of a simulated node for Ascend 310P chips that it splits on demand (MindCluster).
 
 A node with the label `servertype` (`Ascend310P-8`) that offers `huawei.com/npu-core` has such chips. A pod that
-requests cores gets the chips in its annotation of that name, whole or by a template, if they are on the node, as large
-as it requests, and free beside those of the pods that run there. Else it fails with the reason.
+requests cores gets the chips in its annotation of that name, whole or by a template, if they are on the node, match its
+request, and are not in use by pods that run there. Otherwise it fails with the reason.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def refusal(pod: Obj, node: Obj, cores: int, before: Sequence[Obj]) -> str:
     """The reason why a node cannot give a pod its chips; empty if it can, or if the node has no such chips.
 
     Args:
-        pod: starts on the node.
+        pod: the pod that starts on the node.
         node: the node.
-        cores: that the pod requests.
+        cores: cores that the pod requests.
         before: the pods on the node that have their chips.
     """
     count, each = chips_of(node)
@@ -67,5 +67,5 @@ def _chip(cores: int) -> tuple[int, int, int]:
 
 
 def _taken(given: Given, cores: int) -> tuple[int, int, int]:
-    """Cores, processors and image units that are taken of each chip."""
+    """Cores, processors and image units in use on each chip."""
     return _chip(cores) if given.split is None else given.split[1:]

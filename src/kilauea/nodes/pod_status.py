@@ -17,7 +17,7 @@ ENDED = (SUCCEEDED, FAILED)
 
 
 def phase_of(inits: Sequence[Run], mains: Sequence[Run]) -> str:
-    """The phase that containers make."""
+    """The phase of a pod by its containers."""
     prepared = [run.exit_code for run in inits if run.role == "init"]
     if any(prepared):
         return FAILED
@@ -32,15 +32,15 @@ def phase_of(inits: Sequence[Run], mains: Sequence[Run]) -> str:
 def conditions_of(
     pod: Obj, phase: str, inits: Sequence[Run], mains: Sequence[Run], text: str, refusal: Refusal | None = None
 ) -> list[dict[str, Any]]:
-    """The conditions of a pod; those that others keep stay as they are.
+    """The conditions of a pod; those of others stay unchanged.
 
     Args:
-        pod: with the conditions that it has.
-        phase: that it will have.
+        pod: the pod with its current conditions.
+        phase: its new phase.
         inits: its init containers.
         mains: its other containers.
         text: the time now.
-        refusal: why its containers do not get the resources that they shall have; None if they do.
+        refusal: the reason why its containers do not get their desired resources; None if they do.
     """
     before = {each.get("type"): each for each in (pod.get("status") or {}).get("conditions") or ()}
     waits = [run.container["name"] for run in inits if not _prepared(run)]
@@ -64,7 +64,7 @@ def conditions_of(
         ours[PENDING_RESIZE] = {"status": "True", "reason": refusal.reason, "message": refusal.message}
     seen = observed(pod)
     found = [{**_condition(type, verdict, before.get(type) or {}, text), **seen} for type, verdict in ours.items()]
-    # Nothing probes here. The server writes nulls for that again, and takes a patch without nulls more quickly.
+    # Nothing probes here. The server adds these nulls itself, and processes a patch without nulls faster.
     kept = [
         each | seen if type == "PodScheduled" else each
         for type, each in before.items()
@@ -91,16 +91,16 @@ def closed_gates(pod: Obj, before: Mapping[str, Obj]) -> str:
 
 
 def is_scheduled(pod: Obj) -> bool:
-    """Return True if a scheduler has bound the pod to its node, and has looked for room there.
+    """Return True if a scheduler has bound the pod to its node, after checking its resources.
 
-    Others were created with the name of their node.
+    Other pods were created with the name of their node.
     """
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(each.get("type") == "PodScheduled" and each.get("status") == "True" for each in conditions)
 
 
 def is_told_ready(pod: Obj) -> bool:
-    """Return True if the condition `Ready` says what follows from the containers and from the readiness gates."""
+    """Return True if the condition `Ready` matches the containers and readiness gates."""
     before = {each.get("type"): each for each in (pod.get("status") or {}).get("conditions") or ()}
     if before.get("ContainersReady", {}).get("status") != "True":
         return True
@@ -109,14 +109,14 @@ def is_told_ready(pod: Obj) -> bool:
 
 
 def is_told_refused(pod: Obj, refusal: Refusal | None) -> bool:
-    """Return True if the conditions say why a resize waits, or that none does."""
+    """Return True if the conditions give the reason why a resize waits, or show that none does."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     said = next((each.get("reason") for each in conditions if each.get("type") == PENDING_RESIZE), None)
     return bool(said == (refusal.reason if refusal is not None else None))
 
 
 def observed(pod: Obj) -> dict[str, Any]:
-    """The field that says which generation of a pod its node has seen; none for a pod that has no generation."""
+    """The field with the generation of a pod that its node has observed; empty for a pod without a generation."""
     generation = pod["metadata"].get("generation")
     return {"observedGeneration": generation} if generation else {}
 
@@ -139,7 +139,7 @@ def _condition(type: str, verdict: dict[str, str], before: Obj, text: str) -> di
 def addresses(pod: Obj, node: Obj) -> dict[str, Any]:
     """Addresses of a pod that starts on a node.
 
-    The pod's is drawn from 10.0.0.0/8 by its uid: the same for the same pod, and rarely the same for two.
+    The pod's address is derived from its uid, in 10.0.0.0/8: the same for the same pod, and rarely the same for two.
     """
     host = next((each["address"] for each in _node_addresses(node) if each.get("type") == "InternalIP"), "")
     number = crc32(pod["metadata"].get("uid", "").encode())

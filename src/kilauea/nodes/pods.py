@@ -1,6 +1,6 @@
 """Manages the life cycle of pods on simulated nodes, with one status patch for each change.
 
-Pods on nodes that are not simulated, or that do not exist, are not touched; those on silent ones wait, as on dead ones.
+Pods on nodes that are not simulated, or do not exist, are not changed; those on silent ones wait, as on dead ones.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from kilauea.nodes.timestamps import moment_of, second_text
 NODE_NAME = "spec.nodeName"
 """Index of pods by their node."""
 STOPPED = 143
-"""The exit code of what ends when it is asked to."""
+"""The exit code of a container that ends by SIGTERM."""
 ROOM = ("cpu", "memory", "ephemeral-storage")
-"""Resources for which a node looks if a pod fits; extended ones are for their device plugins."""
+"""Resources that a node checks for a pod; extended ones are checked by their device plugins."""
 NODE_AWAY, NODE_UNREADY = 10.0, 1.0
-"""Seconds after which a pod looks again for its node: one that does not exist or is silent, one that is not ready."""
+"""Seconds until a pod checks its node again: one that does not exist or is silent, one that is not ready."""
 
 
 def _concerned(pod: Obj) -> Iterable[Key]:
-    """A pod that a node has something to do for."""
+    """Yield the key of a pod that its node must handle."""
     if pod["spec"].get("nodeName") and (active(pod) or "deletionTimestamp" in pod["metadata"]):
         return (key_of(pod),)
     return ()
@@ -57,9 +57,9 @@ class Pods:
     """The part of a kubelet that runs pods.
 
     Args:
-        start_delay: seconds that containers are being created; at 0 a pod goes to Running in one step.
-        run_time: microseconds that commands of unknown run time take; 0 forever.
-        waits_for_objects: True if pods wait for the objects that they name. That needs a view of all ConfigMaps and
+        start_delay: seconds for creating containers; with 0, a pod becomes Running in one step.
+        run_time: microseconds for commands of unknown run time; 0 for no end.
+        waits_for_objects: True if pods wait for the objects that they name, which requires a view of all ConfigMaps and
             Secrets of the cluster.
     """
 
@@ -83,13 +83,13 @@ class Pods:
         )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """The next step of a pod, and when to look again."""
+        """Take the next step of a pod, and return the time of the next one."""
         pod = view.get(PODS, key)
         if pod is None or not pod["spec"].get("nodeName"):
             return Outcome()
         node = view.get(NODES, Key("", pod["spec"]["nodeName"]))
         if node is None:
-            # A node that comes back ends what was being deleted, also where the pod was marked as failed meanwhile.
+            # A node that returns ends pods that were being deleted, even if they were marked as failed meanwhile.
             return Outcome(again=NODE_AWAY if active(pod) or "deletionTimestamp" in pod["metadata"] else None)
         if not is_simulated(node):
             return Outcome()
@@ -113,7 +113,7 @@ class Pods:
             if are_taken(ports, [each for each in there if comes_first(each, pod)]):
                 return Outcome(_failed(pod, NO_PORT, PORTS_TAKEN, now))
         if not started(pod):
-            # A scheduler has counted the other pods. To do so again for each of them would take too long.
+            # A scheduler has counted the other pods. Repeating that for each of them would take too long.
             taken = [] if is_scheduled(pod) else self._requests_there(pod, view)
             offered = (node.get("status") or {}).get("allocatable") or {}
             wanted = {name: value for name, value in requests_of(pod).items() if name in ROOM and name in offered}
@@ -146,12 +146,12 @@ class Pods:
                 operations.append(Record(pod, "Warning", "ResizeDeferred", refused.message))
         if asking and started(pod):
             operations += _given(pod, node, asking)
-        rests = step.rests and not asking  # what is written about cards comes after the start
+        rests = step.rests and not asking  # annotations of cards are written after the start
         return Outcome(operations, None if step.due is None else max(step.due - now, 0) / SECOND, rests)
 
     @staticmethod
     def _requests_there(pod: Obj, view: View) -> list[Mapping[str, int]]:
-        """The requests of each pod that came to the node before this one and has not ended."""
+        """The requests of each unfinished pod that was on the node before this one."""
         there = view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"])
         return [requests_of(each) for each in there if active(each) and comes_first(each, pod)]
 
@@ -196,25 +196,25 @@ def _unlocked(node: Obj, asking: Sequence[Family]) -> list[Operation]:
 
 
 def _refused(pod: Obj, node: Obj, asking: Sequence[Family], message: str, now: int) -> list[Operation]:
-    """The writes for a pod whose cards the device plugin does not give."""
+    """The writes for a pod whose cards the device plugin rejects."""
     text = f"Allocate failed due to {message}, which is unexpected"
     return [*_unlocked(node, asking), *_failed(pod, REFUSED, text, now)]
 
 
 def _failed(pod: Obj, reason: str, message: str, now: int) -> list[Operation]:
-    """The writes for a pod that the node refuses."""
+    """The writes for a pod that the node rejects."""
     status = {"phase": "Failed", "reason": reason, "message": message, "startTime": second_text(now), **observed(pod)}
     return [_patch(pod, status), Record(pod, "Warning", reason, message)]
 
 
 def _patch(pod: Obj, status: Mapping[str, Any]) -> Patch:
-    """A change of the status, unless the pod has been changed meanwhile."""
+    """A change of the status, if the pod is unchanged."""
     version = pod["metadata"].get("resourceVersion", "")
     return Patch(PODS, key_of(pod), {"status": status}, subresource="status", version=version)
 
 
 def _end(pod: Obj, node: Obj, now: int, run_time: int) -> Outcome:
-    """The writes that remain for a pod that is being deleted."""
+    """The remaining writes for a pod that is being deleted."""
     metadata = pod["metadata"]
     grace = int(metadata.get("deletionGracePeriodSeconds") or 0)
     needed = min(stop_time(pod), grace * SECOND)
@@ -223,7 +223,7 @@ def _end(pod: Obj, node: Obj, now: int, run_time: int) -> Outcome:
         return Outcome(again=(end - now) / SECOND)
     operations: list[Operation] = []
     if active(pod):
-        # Kubelets write the end before they remove a pod, so that those who watch see how its containers ended.
+        # Kubelets write the end before they remove a pod, so that watchers see how its containers ended.
         code = KILLED if needed == grace * SECOND and needed else STOPPED
         status = killed(pod, node, now, code, run_time)
         operations += [_patch(pod, status)] if status else []

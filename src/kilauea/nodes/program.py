@@ -1,8 +1,8 @@
 """The program of a container: its run time, its output, and its result.
 
-Nothing is executed. Annotations say it, or the command does where it is as simple as examples write it: `sleep 5`,
-`sh -c "echo hello; sleep 5; exit 3"`. Other commands take no time beside a `sleep`. Where nothing tells the time, a
-command that is there to end runs for a moment, an init container not at all, anything else forever.
+Nothing is executed. They come from annotations, or from the command if it is simple, as in examples: `sleep 5`, `sh -c
+"echo hello; sleep 5; exit 3"`. Other commands next to a `sleep` take no time. If the time is unknown, a command that
+should end runs briefly, an init container not at all, anything else forever.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from kilauea.nodes.identity import Identity, identity_of
 from kilauea.nodes.script import Environment, Line, Script, read_script
 
 JOB_RUN_TIME = 5 * SECOND
-"""Run time of a container that is meant to end and has no known duration, unless a command line sets it."""
+"""Default run time of a container that should end and has no known duration, unless a command line sets it."""
 
 NOTHING = Script(False, 0, 0)
-"""The script of what has no command."""
+"""The script of a container without a command."""
 _KEYED_FIELD = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 _PLAIN_FIELDS = frozenset(
     {"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"}
 )
 _Notes = tuple[tuple[str, str], ...]
-"""Annotations by which users say what pods do."""
+"""Annotations that define the behavior of pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class Program:
     """One run of a container.
 
     Attributes:
-        run_time: microseconds; None forever.
-        exit_code: with which it ends.
-        reason: of its end, as its status has it.
-        script: its command, which says what it prints.
-        guessed: True if nothing says how long it runs, so that it runs for the default time.
+        run_time: microseconds; None for no end.
+        exit_code: its exit code.
+        reason: the reason of its end in its status.
+        script: its command, for its output.
+        guessed: True if its run time is unknown, so that the default applies.
     """
 
     run_time: int | None
@@ -62,7 +62,7 @@ class Program:
 
     @property
     def output(self) -> Iterator[Line]:
-        """The lines that it prints, each with its moment after the start."""
+        """The lines that it prints, each with its time after the start."""
         return self.script.output
 
 
@@ -70,10 +70,10 @@ def program_of(pod: Obj, container: Obj, init: bool = False, default: int = JOB_
     """The program of one of a pod's containers.
 
     Args:
-        pod: whose container it is.
-        container: as the pod's specification has it.
-        init: True if it has to end before others begin.
-        default: microseconds that it runs if it is to end and nothing says when; 0 forever.
+        pod: its pod.
+        container: the container in the pod's specification.
+        init: True if it must end before others start.
+        default: default microseconds if it should end; 0 for no end.
     """
     command, args = tuple(container.get("command") or ()), tuple(container.get("args") or ())
     notes = tuple(each for each in annotations_of(pod).items() if each[0].startswith(PREFIX))
@@ -83,7 +83,7 @@ def program_of(pod: Obj, container: Obj, init: bool = False, default: int = JOB_
 
 
 def _environment(pod: Obj, container: Obj) -> Environment:
-    """The variables of a container that its pod alone tells; the others are empty."""
+    """The environment variables of a container that depend on its pod alone; the others are empty."""
     found: dict[str, str] = {}
     for each in container.get("env") or ():
         source = each.get("valueFrom")
@@ -92,7 +92,7 @@ def _environment(pod: Obj, container: Obj) -> Environment:
 
 
 def _field(pod: Obj, source: Obj) -> str:
-    """The value of a field of the pod that never changes; empty for other sources."""
+    """The value of a constant field of the pod; empty for other sources."""
     path = (source.get("fieldRef") or {}).get("fieldPath", "")
     if found := _KEYED_FIELD.fullmatch(path):
         return str((pod["metadata"].get(found[1]) or {}).get(found[2], ""))
@@ -114,7 +114,7 @@ def _program(
 ) -> Program:
     """The program of a container; pods of one template have the same."""
     notes, script = dict(said_of_pod), read_script(command, args, environment, identity)
-    # What is said about all containers of a pod is not meant for those that prepare it.
+    # Annotations for all containers of a pod do not apply to init containers.
     if init:
         notes = {key: text for key, text in notes.items() if key.endswith(f".{name}")}
     code = read_exit_code(annotation_value(notes, EXIT_CODE, name))
@@ -137,10 +137,10 @@ def _usual_time(init: bool, ends: bool, default: int) -> int | None:
 
 
 def _is_to_end(pod: Obj, container: Obj) -> bool:
-    """Return True if a container is meant to end although nothing tells how long it runs.
+    """Return True if a container should end although its run time is unknown.
 
-    That is one of a batch Job, and one with a command in a pod that is not always restarted; a pod that has only an
-    image stands for anything and runs on.
+    This applies to containers of a batch Job, and to those with a command in a pod that is not always restarted; a pod
+    with only an image may be anything and keeps running.
     """
     has_command = bool(container.get("command") or container.get("args"))
     return _of_batch_job(pod) or (has_command and pod["spec"].get("restartPolicy", "Always") != "Always")

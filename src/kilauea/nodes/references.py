@@ -1,8 +1,8 @@
 """Reasons why a pod does not start: missing ConfigMaps, Secrets, claims or accounts, and users that are not allowed.
 
-The messages are those of kubelets. A volume that cannot be mounted keeps all containers from being created
-(`FailedMount`), a variable without its source, or a path out of a volume that it gives, only its own container
-(`CreateContainerConfigError`).
+The messages are those of kubelets. A volume that cannot be mounted prevents the creation of all containers
+(`FailedMount`), a variable without its source, or one that leads to a path outside of a volume, only that of its own
+container (`CreateContainerConfigError`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Lookup = Callable[[Resource, Key], Obj | None]
 OF_CLUSTER = "kube-api-access-"
 """Prefix of the volumes that the API server adds for the token of the account, with a ConfigMap of the cluster."""
 VIEW_LAG = 2 * SECOND
-"""Microseconds after the bind of a pod within which a missing object may only not have been seen yet."""
+"""Microseconds after the bind of a pod within which a missing object may just not be visible yet."""
 FIRST_LOOK = SECOND // 5
 SHORTEST_RETRY, LONGEST_RETRY = SECOND, 10 * SECOND
-"""Microseconds after which a node looks again, which grow with the time that a pod waits."""
+"""Microseconds until a node checks again, increasing with the time that a pod waits."""
 _SOURCES = (("configMap", CONFIG_MAPS), ("secret", SECRETS))
 _VARIABLES = (("configMapKeyRef", CONFIG_MAPS), ("secretKeyRef", SECRETS))
 _ALL_VARIABLES = (("configMapRef", CONFIG_MAPS), ("secretRef", SECRETS))
@@ -48,7 +48,7 @@ class Unmet(NamedTuple):
 
 
 def unmet_of(pod: Obj, lookup: Lookup) -> Unmet | None:
-    """Return what keeps a pod from starting; None if nothing does.
+    """Return the faults that keep a pod from starting; None without any.
 
     Args:
         pod: the pod.
@@ -69,7 +69,7 @@ def unmet_of(pod: Obj, lookup: Lookup) -> Unmet | None:
 
 
 def retry_of(pod: Obj, now: int) -> int:
-    """Return the microseconds after which a node looks again for what a pod lacks."""
+    """Return the microseconds until a node checks again for missing objects of a pod."""
     since = moment_of((pod.get("status") or {}).get("startTime")) or now
     return min(max((now - since) // 4, SHORTEST_RETRY), LONGEST_RETRY)
 
@@ -110,7 +110,7 @@ def _about_claim(name: str, namespace: str, lookup: Lookup) -> str:
 
 
 def _about_source(pod: Obj, volume: str, source: Obj, lookup: Lookup) -> str:
-    """The message about a source of a volume; empty if it is there."""
+    """The message about a source of a volume; empty if it exists."""
     namespace = pod["metadata"].get("namespace", "")
     if "serviceAccountToken" in source:
         account = pod["spec"].get("serviceAccountName") or "default"
@@ -133,7 +133,7 @@ def _about_source(pod: Obj, volume: str, source: Obj, lookup: Lookup) -> str:
 
 
 def _about_variables(pod: Obj, container: Obj, lookup: Lookup) -> Iterator[str]:
-    """Yield a message for each variable of a container that has no source."""
+    """Yield a message for each variable of a container without a source."""
     namespace = pod["metadata"].get("namespace", "")
     for source in container.get("envFrom") or ():
         for field, resource in _ALL_VARIABLES:
@@ -155,7 +155,7 @@ def _about_variables(pod: Obj, container: Obj, lookup: Lookup) -> Iterator[str]:
 
 
 def _about_paths(pod: Obj, container: Obj, lookup: Lookup) -> str:
-    """The message about the first mount whose `subPathExpr` leads out of its volume; empty if none does."""
+    """The message about the first mount whose `subPathExpr` leads outside its volume; empty if none does."""
     texts = [each["subPathExpr"] for each in container.get("volumeMounts") or () if each.get("subPathExpr")]
     if not texts:
         return ""

@@ -1,6 +1,6 @@
 """Registers the requested nodes, as kubelets do when they start.
 
-It looks once, at the start: a node that is deleted later stays away until the next start, or until it is applied.
+It runs once, at the start: a node that is deleted later is not created again until the next start.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from kilauea.nodes.node_conditions import conditions_to_write
 
 
 def node_name(number: int) -> str:
-    """The name of a node that was asked for by number only."""
+    """The name of a node by its number."""
     return f"node-{number}"
 
 
 class Registration:
-    """Creates `node-0`, `node-1` and so on where they are missing.
+    """Creates missing nodes `node-0`, `node-1` and so on.
 
     Args:
-        count: of nodes.
-        machine: what each of them is.
+        count: number of nodes.
+        machine: size of each node.
     """
 
     name = "node-registration"
@@ -34,7 +34,7 @@ class Registration:
         self.interests: Sequence[Interest] = (Interest(NODES, no_keys, always=always),)
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Create a node that is not there."""
+        """Create a node if it is missing."""
         if view.get(NODES, key) is not None:
             return Outcome()
         node = node_manifest(key.name, self._machine)

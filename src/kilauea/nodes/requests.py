@@ -14,7 +14,7 @@ def requests_of(pod: Obj, granted: Mapping[str, Obj] | None = None) -> Mapping[s
 
     Args:
         pod: the pod.
-        granted: resources of containers by name, for those that have other ones than the specification requests.
+        granted: granted resources of containers by name, if they differ from the specification.
     """
     spec, own = pod["spec"], granted or {}
     total = _sum(_requests(each, own) for each in spec["containers"])
@@ -30,12 +30,12 @@ def requests_of(pod: Obj, granted: Mapping[str, Obj] | None = None) -> Mapping[s
 
 
 def shortage(wanted: Mapping[str, int], node: Obj, taken: Sequence[Mapping[str, int]]) -> tuple[str, str] | None:
-    """Return reason and message if a node lacks the room for one more pod; None if it has it.
+    """Return reason and message if a node does not have the resources for another pod; None if it does.
 
     Args:
-        wanted: what the pod requests, as `requests_of` says.
+        wanted: requests of the pod, from `requests_of`.
         node: the node.
-        taken: what each of the pods requests that the node has.
+        taken: requests of each pod on the node.
     """
     allocatable = amounts_of((node.get("status") or {}).get("allocatable"))
     if len(taken) + 1 > allocatable.get("pods", len(taken) + 1):
@@ -58,7 +58,7 @@ def _requests(container: Obj, granted: Mapping[str, Obj]) -> Mapping[str, int]:
 
 
 def amounts_of(given: Mapping[str, str] | None) -> Mapping[str, int]:
-    """Return the amounts of a resource list, in the units of `resource_amounts`, without those that cannot be read."""
+    """Return the amounts of a resource list, in the units of `resource_amounts`, without invalid ones."""
     try:
         return resource_amounts(dict(given or {}))
     except QuantityError:

@@ -1,8 +1,8 @@
 """Changes of cpu and memory of running containers, as a kubelet grants them to a resized pod.
 
-The resources of a container are in two places: those that it shall have in the pod's specification, those that it has
-in its status. A node that has the room makes the second equal to the first, at once here, as nothing takes time.
-Otherwise the condition `PodResizePending` gives the reason, and the containers keep what they have.
+The desired resources of a container are in the pod's specification, the actual ones in its status. A node with enough
+resources makes the second equal to the first, here without delay. Otherwise the condition `PodResizePending` gives the
+reason, and the containers keep their resources.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kilauea.nodes.timestamps import moment_of
 PENDING = "PodResizePending"
 INFEASIBLE, DEFERRED = "Infeasible", "Deferred"
 RETRY = 2 * SECOND
-"""Microseconds after which a node looks again if there is room for a resize."""
+"""Microseconds until a node checks again if a resize fits."""
 RESIZED = ("cpu", "memory")
 _QUALITY = {"Guaranteed": 0, "Burstable": 1}
 
@@ -29,8 +29,8 @@ class Refusal:
     """A resize that a node does not carry out now.
 
     Attributes:
-        reason: `Infeasible` for one that the node is too small for, `Deferred` for one that waits for room.
-        message: the resource that is missing.
+        reason: `Infeasible` if the node is too small, `Deferred` if it waits for free resources.
+        message: the missing resource.
     """
 
     reason: str
@@ -38,12 +38,12 @@ class Refusal:
 
 
 def is_resized(pod: Obj) -> bool:
-    """Return True if a container of a pod does not have the resources that the specification says."""
+    """Return True if a container of a pod does not have the resources in the specification."""
     return any(_wanted(container) != has for container, has in _reported(pod))
 
 
 def refusal_of(pod: Obj, node: Obj, others: Callable[[], Sequence[Obj]]) -> Refusal | None:
-    """Return why a node does not resize a pod now; None if it does.
+    """Return the reason why a node does not resize a pod now; None if it does.
 
     Args:
         pod: the pod, which `is_resized`.
@@ -63,7 +63,7 @@ def refusal_of(pod: Obj, node: Obj, others: Callable[[], Sequence[Obj]]) -> Refu
         return missing
     own = requests_of(pod, _granted(pod))
     for each in sorted((each for each in there if is_resized(each) and _turn(each) < _turn(pod)), key=_turn):
-        # It looks again soon, too. The room is for it if both do not fit.
+        # The other pod is checked again soon, too. If both do not fit, it gets the resources.
         uid, asked = each["metadata"].get("uid", ""), requests_of(each)
         beside = [had for other, had in used.items() if other != uid]
         if _missing(asked, [*beside, own], allocatable) is None:
@@ -84,13 +84,13 @@ def _missing(
 
 
 def _is_beside(other: Obj, pod: Obj) -> bool:
-    """Return True if another pod takes room of the node."""
+    """Return True if another pod uses resources of the node."""
     phase = (other.get("status") or {}).get("phase")
     return phase not in ("Succeeded", "Failed") and other["metadata"].get("uid") != pod["metadata"].get("uid")
 
 
 def _turn(pod: Obj) -> tuple[int, int, int, str]:
-    """The order in which pods are resized: by priority, quality of service, and the time for which they wait."""
+    """The order in which pods are resized: by priority, QoS class, and waiting time."""
     status = pod.get("status") or {}
     since = next((each for each in status.get("conditions") or () if each.get("type") == PENDING), None)
     waits = moment_of((since or {}).get("lastTransitionTime"))
@@ -105,12 +105,12 @@ def _turn(pod: Obj) -> tuple[int, int, int, str]:
 
 
 def _granted(pod: Obj) -> dict[str, Obj]:
-    """The resources that the containers of a pod have, by name, as far as the status says."""
+    """The actual resources of the containers of a pod, by name, as far as the status contains them."""
     return {container["name"]: has for container, has in _reported(pod)}
 
 
 def _reported(pod: Obj) -> Iterator[tuple[Obj, Obj]]:
-    """Yield the containers of which the status has the resources, and these."""
+    """Yield the containers with resources in the status, and these."""
     spec, status = pod["spec"], pod.get("status") or {}
     for group, part in (("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")):
         known = {each.get("name"): each.get("resources") for each in status.get(part) or ()}
@@ -125,18 +125,18 @@ def _wanted(container: Obj) -> Obj:
 
 
 def granted(container: Obj) -> dict[str, Any]:
-    """Return the fields of a container's status about the resources that it has, once it has what it shall have."""
+    """Return the status fields for the resources of a container, once it has the desired ones."""
     wanted = _wanted(container)
     requests = wanted.get("requests")
     return {"resources": wanted, "allocatedResources": requests} if requests else {"resources": wanted}
 
 
 def restarts(container: Obj, has: Obj) -> bool:
-    """Return True if a container must be restarted to get the resources that its specification says.
+    """Return True if a container must be restarted to get the resources in its specification.
 
     Args:
-        container: as the specification has it.
-        has: the resources that it has.
+        container: the container in the specification.
+        has: its actual resources.
     """
     rules = {each.get("resourceName"): each.get("restartPolicy") for each in container.get("resizePolicy") or ()}
     return any(

@@ -6,12 +6,12 @@ from kilauea.api.ports import Obj
 
 
 def security_context(pod: Obj, container: Obj) -> Obj:
-    """Return the security context of a container, with what its pod says for all."""
+    """Return the security context of a container, with the defaults of its pod."""
     return {**(pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
 
 
 def root_refusal(pod: Obj, container: Obj) -> str:
-    """Return why a container must not start: it says that it is root and that it is not; empty if it may."""
+    """Return the reason why a container must not start: it must not be root, but is; empty if it may."""
     context = security_context(pod, container)
     if context.get("runAsNonRoot") and context.get("runAsUser") == 0:
         return f"container's runAsUser breaks non-root policy {container_name(pod, container)}"
@@ -19,7 +19,7 @@ def root_refusal(pod: Obj, container: Obj) -> str:
 
 
 def container_name(pod: Obj, container: Obj) -> str:
-    """Return the name of a container and its pod as messages of kubelets have it."""
+    """Return the name of a container and its pod in messages of kubelets."""
     metadata = pod["metadata"]
     name = f"{metadata['name']}_{metadata.get('namespace', '')}({metadata['uid']})"
     return f'(pod: "{name}", container: {container["name"]})'

@@ -1,6 +1,6 @@
 """Parses commands and small shell scripts, as used in examples, to determine how long they take and how they end.
 
-Nothing is executed. Known are `sleep`, `exit`, `true`, `false`, `echo`, `printf`, `seq`, `expr`, `test`, variables,
+Nothing is executed. Supported are `sleep`, `exit`, `true`, `false`, `echo`, `printf`, `seq`, `expr`, `test`, variables,
 arithmetic, `env`, `hostname`, `id`, `sysctl`, `for`, `while`, `until` and `if`, and `;`, `&&`, `||` between them. Other
 commands take no time.
 """
@@ -24,22 +24,22 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,6})?|\.[0-9]{1,6})([smhd]?)")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL | re.ASCII)
 _LEADS = frozenset({"exec", "time", "command"})
-"""Words that may stand before a command."""
+"""Words that may precede a command."""
 _QUICK = frozenset({"set", "cd", "export", "trap", "wait", "true", ":", "local", "readonly", "unset", "shift"})
 """Commands that take no time and succeed."""
 _COMPARISONS = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge": ">="}
 MOST_STEPS = 5_000
-"""Statements after which a script counts as one that never ends."""
+"""Number of statements after which a script is considered endless."""
 LONGEST_SCRIPT = 64 * 1024
-"""Characters of a command beyond which it is not read: that would hold up other pods."""
+"""Maximum number of characters of a command to parse: longer ones would delay other pods."""
 MOST_FOLLOWED = 20_000
-"""Statements that are followed for the output of a script without an end."""
+"""Maximum number of statements to follow for the output of an endless script."""
 
 LONGEST_MESSAGE, LONGEST_FALLBACK, FALLBACK_LINES = 4096, 2048, 80
 """Bytes of a termination message, and bytes and lines of one that is taken from the log: the limits of kubelets."""
 
 Line = tuple[int, str]
-"""A line of output, and when it comes, in microseconds after the start."""
+"""A line of output and its time, in microseconds after the start."""
 Environment = tuple[tuple[str, str], ...]
 """Variables of a container and their values."""
 
@@ -49,12 +49,12 @@ class Script:
     """The effects of a command.
 
     Attributes:
-        tells_time: True if it says how long it takes.
-        run_time: microseconds; None forever.
-        exit_code: with which it ends.
+        tells_time: True if it determines its run time.
+        run_time: microseconds; None for no end.
+        exit_code: its exit code.
         steps: its statements.
         environment: its variables.
-        identity: what programs print of its container.
+        identity: the identity that programs print.
     """
 
     tells_time: bool
@@ -66,7 +66,7 @@ class Script:
 
     @property
     def output(self) -> Iterator[Line]:
-        """The lines that it prints, in order; of a script without an end, as long as one asks."""
+        """The lines that it prints, in order; infinite for an endless script."""
         run = _Run(self.environment, MOST_FOLLOWED, self.identity)
         try:
             yield from run.follow(self.steps)
@@ -74,12 +74,12 @@ class Script:
             return
 
     def message(self, path: str, until: int, fallback: bool) -> str:
-        """The termination message that it has left.
+        """Its termination message.
 
         Args:
-            path: of the file with the message.
-            until: microseconds after the start at which it was ended.
-            fallback: True if the end of its log is the message where the file has none.
+            path: path of the message file.
+            until: microseconds from the start to its end.
+            fallback: True to use the end of its log if the file is empty.
         """
         run, lines = _Run(self.environment, MOST_FOLLOWED, self.identity), []
         try:
@@ -129,7 +129,7 @@ def read_script(
 
 
 def _literal(word: str) -> str:
-    """A word that no shell reads, quoted so that it stands for itself."""
+    """Quote a word that no shell parses, so that it stays unchanged."""
     return "'" + word.replace("'", "'\\''") + "'"
 
 
@@ -151,24 +151,24 @@ class _Stop(Exception):
 
 
 class _Endless(_Stop):
-    """The script goes on forever."""
+    """The script never ends."""
 
 
 class _Break(_Stop):
-    """A loop ends, or goes on with its next round; outside of loops the script ends."""
+    """A loop ends, or continues with its next iteration; outside of loops, the script ends."""
 
     def __init__(self, over: bool) -> None:
         self.over = over
 
 
 class _Run:
-    """One way through a script; its lines come out of `follow`.
+    """One execution of a script; `follow` yields its lines.
 
     Args:
-        environment: variables that it begins with.
-        most: statements that are followed.
-        identity: what programs print of the container.
-        stops_at_endless: True if a loop without an end raises at once, instead of being followed.
+        environment: initial variables.
+        most: maximum number of statements to follow.
+        identity: the identity that programs print.
+        stops_at_endless: True to raise at an endless loop at once, instead of following it.
     """
 
     def __init__(self, environment: Environment, most: int, identity: Identity, stops_at_endless: bool = False) -> None:
@@ -177,7 +177,7 @@ class _Run:
         self._exported = {name for name, _ in environment if name != "?"}
         self.taken = self.status = 0
         self.written: list[tuple[int, str, str, bool]] = []
-        """Output that goes to files: when, where, the text, and whether the file keeps what it had."""
+        """Output to files: time, path, text, and True if it is appended."""
         self.timed = self.unknown = False
         self.followed = 0
         self._left = most
@@ -187,8 +187,8 @@ class _Run:
         """Follow statements to the end.
 
         Raises:
-            _Stop: the script ends with them, or never.
-            NotUnderstood: it is not known how it goes on.
+            _Stop: the script ends here, or never.
+            NotUnderstood: the further execution is unknown.
         """
         for between, statement in ((step.between, step.statement) for step in steps):
             if (between == "&&" and self.status) or (between == "||" and not self.status):
@@ -322,7 +322,7 @@ class _Run:
             self.unknown = True
 
     def _environment(self, name: str, words: Sequence[str]) -> list[str]:
-        """The lines that `env` prints, or `printenv NAME`; `env` with words begins another program."""
+        """The lines that `env` or `printenv NAME` prints; `env` with words runs another program."""
         if name == "env" and words:
             self.unknown = True
             return []
@@ -333,7 +333,7 @@ class _Run:
         return [line for each in words if each in known for line in known[each].split("\n")]
 
     def _export(self, words: Sequence[str]) -> None:
-        """Let programs have variables, and set the first of those that are given a value."""
+        """Export variables, and set those with a value."""
         assigned = [word for word in words if _ASSIGNMENT.fullmatch(word)]
         self._expanded(assigned[:1])
         self._exported.update(word.partition("=")[0] for word in words)
@@ -354,7 +354,7 @@ class _Run:
         return int(not words or not words[0])
 
     def _sleep(self, lengths: Sequence[str]) -> None:
-        """Add up what `sleep` is given."""
+        """Add up the arguments of `sleep`."""
         for text in lengths:
             found = _NUMBER.fullmatch(text)
             if text in ("infinity", "inf"):
@@ -394,14 +394,14 @@ def _ends_line(words: Sequence[str]) -> bool:
 
 
 def _serves(name: str, words: Sequence[str]) -> bool:
-    """Return True if a command is known to run forever: `tail -f`, and `sshd -D`, as workers of MPI run it."""
+    """Return True if a command is known to run forever: `tail -f`, and `sshd -D`, as used by MPI workers."""
     if name == "sshd":
         return "-D" in words
     return name == "tail" and any(word.startswith("-") and "f" in word.lower() for word in words)
 
 
 def _never_ends(loop: While) -> bool:
-    """Return True if a loop is written to run forever."""
+    """Return True if a loop is meant to run forever."""
     if _leaves(loop.body) or len(loop.condition) != 1:
         return False
     condition = loop.condition[0].statement

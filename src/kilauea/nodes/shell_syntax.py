@@ -10,23 +10,23 @@ OPERATORS = re.compile(r"&&|\|\||;;|[;&|\n()]")
 _REDIRECTION = re.compile(r"[0-9]*(?:>>?|<<?<?)(?:&[0-9-])?")
 _OF_OUTPUT = frozenset({">", ">>", "1>", "1>>"})
 _LOG = frozenset({"/dev/stdout", "/dev/stderr", "/proc/1/fd/1", "/proc/1/fd/2", "/proc/self/fd/1", "/proc/self/fd/2"})
-"""Files that are the log."""
+"""Files that are written to the log."""
 _LOOP_HEAD = re.compile(r"\(\(([^;]*);([^;]*);(.*)\)\)", re.DOTALL)
 _CLOSERS = {"(": ")", "{": "}", "`": "`", '"': '"', "'": "'"}
 
 
 class NotUnderstood(ValueError):
-    """A script that is beyond what is read here, or broken."""
+    """An unsupported or invalid script."""
 
 
 @dataclass(frozen=True, slots=True)
 class Simple:
-    """A command and its arguments, as they are written.
+    """A command and its arguments, as written.
 
     Attributes:
         words: the command first.
-        target: the file to which its output goes; empty for the log.
-        appends: True if the file keeps what it had.
+        target: the file for its output; empty for the log.
+        appends: True if the output is appended.
     """
 
     words: tuple[str, ...]
@@ -36,7 +36,7 @@ class Simple:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A statement with what stands before it: `&&`, `||` or empty."""
+    """A statement with its preceding operator: `&&`, `||` or empty."""
 
     between: str
     statement: Statement
@@ -62,7 +62,7 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """Conditions, each with what is done where it holds; the last body may have none."""
+    """Conditions, each with its body; the last body may have no condition."""
 
     branches: tuple[tuple[tuple[Step, ...], tuple[Step, ...]], ...]
 
@@ -78,7 +78,7 @@ Statement = Simple | For | While | If | Group
 
 
 def end_of(text: str, start: int) -> int:
-    """The place after a quoted or bracketed part that begins at `start`.
+    """The position after a quoted or bracketed part that starts at `start`.
 
     Raises:
         NotUnderstood: it never ends.
@@ -99,7 +99,7 @@ def end_of(text: str, start: int) -> int:
 
 
 def tokens(text: str) -> Iterator[str]:
-    """The words of a script as they are written, and the operators between them."""
+    """The words of a script as written, and the operators between them."""
     at, word = 0, ""
     while at < len(text):
         c = text[at]
@@ -131,7 +131,7 @@ def parse(text: str) -> tuple[Step, ...]:
     """The statements of a script.
 
     Raises:
-        NotUnderstood: it is broken, or has what is not read here.
+        NotUnderstood: it is invalid or unsupported.
     """
     parser = _Parser(list(tokens(text)))
     steps = parser.steps(())
@@ -141,7 +141,7 @@ def parse(text: str) -> tuple[Step, ...]:
 
 
 class _Parser:
-    """Reads statements from tokens, from left to right."""
+    """Parses statements from tokens, from left to right."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self.tokens = tokens
@@ -162,7 +162,7 @@ class _Parser:
             self.at += 1
 
     def steps(self, ends: Sequence[str]) -> tuple[Step, ...]:
-        """Statements up to one of some words, which stays."""
+        """Parse statements up to one of some words, which is not consumed."""
         found: list[Step] = []
         between = ""
         while True:

@@ -12,9 +12,9 @@ from kilauea.nodes.shell_syntax import NotUnderstood, end_of
 
 LARGEST = 10**15
 LONGEST = 65_536
-"""Characters that a word may stand for."""
+"""Maximum number of characters of an expanded word."""
 MOST_WORDS = 10_000
-"""Words that one may stand for."""
+"""Maximum number of words from one."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*$!]")
 _ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*([-+*/%]?)=(?!=)(.*)", re.DOTALL)
 _STEPPED = re.compile(r"\s*(?:([A-Za-z_]\w*)\s*(\+\+|--)|(\+\+|--)\s*([A-Za-z_]\w*))\s*")
@@ -35,11 +35,11 @@ _OPERATIONS: Mapping[type[ast.AST], Callable[[int, int], int]] = MappingProxyTyp
 
 Variables = MutableMapping[str, str]
 Output = Callable[[str], str]
-"""The output of a script; raises `NotUnderstood` where it is not known."""
+"""Returns the output of a script; raises `NotUnderstood` if it is unknown."""
 
 
 def expand(word: str, variables: Variables, output: Output) -> list[str]:
-    """The words that a word stands for: none if it is empty and not quoted, several if what it holds has blanks."""
+    """Expand a word: to none if it is empty and not quoted, to several if an unquoted value contains blanks."""
     if (braces := _BRACES.fullmatch(word)) and not set("\"'$") & set(word):
         return [f"{braces[1]}{number}{braces[4]}" for number in _span(int(braces[2]), int(braces[3]))]
     words: list[str] = []
@@ -67,7 +67,7 @@ def _span(first: int, last: int) -> range:
 
 
 def _parts(word: str, variables: Variables, output: Output) -> Iterator[tuple[str, bool]]:
-    """The parts of a word; each with True if it is kept as it is, False if it is split at blanks."""
+    """The parts of a word; each with True if it is kept unchanged, False if it is split at blanks."""
     at = 0
     while at < len(word):
         c = word[at]
@@ -91,7 +91,7 @@ def _parts(word: str, variables: Variables, output: Output) -> Iterator[tuple[st
 
 
 def _dollars(text: str, variables: Variables, output: Output) -> Iterator[tuple[str, bool]]:
-    """Text with its `$` replaced; each part with whether it was there before."""
+    """Text with expanded `$`; each part with True if it is literal."""
     at = 0
     while at < len(text):
         c = text[at]
@@ -111,7 +111,7 @@ def _dollars(text: str, variables: Variables, output: Output) -> Iterator[tuple[
 
 
 def _dollar(text: str, at: int, variables: Variables, output: Output) -> tuple[str, int]:
-    """Expand a `$` and its operand; return the text and the place after it."""
+    """Expand a `$` and its operand; return the text and the position after it."""
     if text.startswith("$((", at):
         end = end_of(text, at + 1)
         return str(calculate(text[at + 3 : end - 2], variables)), end
@@ -135,7 +135,7 @@ def calculate(text: str, variables: Variables) -> int:
     """The value of an expression; assignments and `i++` change variables.
 
     Raises:
-        NotUnderstood: it cannot be worked out.
+        NotUnderstood: it cannot be evaluated.
     """
     if stepped := _STEPPED.fullmatch(text):
         name, sign = stepped[1] or stepped[4], 1 if (stepped[2] or stepped[3]) == "++" else -1

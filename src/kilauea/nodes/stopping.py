@@ -1,7 +1,7 @@
 """The time that a deleted simulated pod needs to end.
 
-Annotations say it, or else the `preStop` hooks and the commands do, where they are as simple as examples write them: a
-hook that sleeps, a shell script with `trap ... TERM`. All other programs end at once.
+It comes from annotations, or else from simple `preStop` hooks and commands, as in examples: a hook that sleeps, a shell
+script with `trap ... TERM`. All other programs end at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TRAP = re.compile(
 _FUNCTION = r"(?:^|[;&|\n])\s*(?:function\s+)?{name}\s*(?:\(\s*\))?\s*\{{([^}}]*)\}}"
 _TERM = frozenset({"TERM", "SIGTERM", "15"})
 _LONG_AFTER = 366 * 24 * 3600
-"""Seconds that no handler takes: what still runs then has not ended by its handler."""
+"""Seconds that no handler takes: a program that still runs then has not ended by its handler."""
 
 
 def stop_time(pod: Obj) -> int:
@@ -69,13 +69,13 @@ def _trap_time(command: tuple[str, ...], args: tuple[str, ...]) -> int:
     script = read_script(("sh", "-c", f"{action.strip().rstrip(';')}\nsleep {_LONG_AFTER}"), ())
     if not script.tells_time:
         return 0
-    # A program whose handler does not exit goes on, as does one that ignores the signal.
+    # A program whose handler does not exit continues, as does one that ignores the signal.
     ends = script.run_time is not None and script.run_time < _LONG_AFTER * SECOND
     return script.run_time if ends and script.run_time is not None else FOR_EVER
 
 
 def _handler(found: re.Match[str]) -> tuple[str, str] | None:
-    """The action of a `trap` when the program is asked to end: a text or the name of a function; None if nothing."""
+    """The action of a `trap` for termination: a text or the name of a function; None without one."""
     if not _TERM.intersection(found[4].split()):
         return None
     if found[3]:

@@ -1,6 +1,6 @@
 """Times in statuses: whole seconds.
 
-What is timed by them begins at the second in which it was written, so it may end up to a second sooner than by a clock.
+Durations based on them start at the beginning of the second, so they may end up to a second early.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kilauea.api.times import SECOND, format_time, parse_time
 
 
 def second_text(now: int) -> str:
-    """The second in which a moment is."""
+    """The second that contains a time."""
     return _text(now // SECOND)
 
 
@@ -21,7 +21,7 @@ def _text(seconds: int) -> str:
 
 
 def micro_text(now: int) -> str:
-    """A moment with all six digits, as Leases want it."""
+    """A time with microseconds, for Leases."""
     text = format_time(now)
     return text if "." in text else f"{text[:-1]}.000000Z"
 

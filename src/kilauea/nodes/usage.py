@@ -15,10 +15,10 @@ WINDOW = "15s"
 
 
 class SimulatedUsage:
-    """Usage of pods and nodes, told from the objects as a view has them.
+    """Usage of pods and nodes, computed from the objects in a view.
 
     Args:
-        view: shows pods and nodes, and finds pods by their node, as `kilauea.nodes.pods.Pods` declares.
+        view: pods and nodes, with the index of pods by node that `kilauea.nodes.pods.Pods` declares.
     """
 
     def __init__(self, view: View) -> None:

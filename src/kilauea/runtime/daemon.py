@@ -61,7 +61,7 @@ class DaemonOptions:
         terms: durations of the lease.
         pages: addresses at which to serve health and metrics.
         seed: seed of random pauses; None for a random seed.
-        tracing: send spans of what the process does to a collector.
+        tracing: send spans to a collector.
     """
 
     kubeconfig: Path | None
@@ -85,15 +85,15 @@ class Daemon:
         events: events per second, and burst; None for no limit.
 
     Attributes:
-        client: the rate-limited client; it sends no write once the lease is lost.
+        client: the rate-limited client; it does not write once the lease is lost.
         clock: the system's clock.
         rng: jitter of pauses.
         recorder: writes events while the daemon runs.
-        tracer: records spans, if that is asked for.
+        tracer: records spans, if enabled.
 
     Raises:
         AccessError: no usable description of the cluster.
-        StartError: tracing is asked for, and OpenTelemetry is not installed.
+        StartError: tracing is enabled, but OpenTelemetry is not installed.
     """
 
     def __init__(self, name: str, options: DaemonOptions, events: tuple[float, int] | None = None) -> None:
@@ -161,7 +161,7 @@ class Daemon:
             log.info("pages at http://%s:%d: /healthz /readyz /metrics /configz", host or "0.0.0.0", bound)
 
     def explained(self, not_ready: str) -> str:
-        """Return why the process is not ready, with the fault of the connection if that is the reason."""
+        """Return the reason why the process is not ready, including a fault of the connection."""
         fault = self._reporting.fault
         return f"{fault}; {not_ready}" if not_ready and fault else not_ready
 
@@ -175,7 +175,7 @@ class Daemon:
 
         Args:
             stop: ends everything when it is set.
-            work: coroutines that run at once.
+            work: coroutines to run from the start.
             lead: work to do only while this process holds the lease.
 
         Raises:
@@ -200,5 +200,5 @@ def _tracer(name: str) -> Tracer:
 
 
 def cannot_listen(host: str, port: int, error: OSError, advice: str) -> StartError:
-    """Return the error of an address that is taken or does not belong to this machine."""
+    """Return the error for an address that is in use or does not belong to this machine."""
     return StartError(f"{host}:{port}: cannot listen ({error.strerror or error}): {advice}")

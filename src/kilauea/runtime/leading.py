@@ -38,7 +38,7 @@ class Leadership:
         self._lease = lease
         self._terms = terms
         self.identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        """Name of this process, which no other has."""
+        """Unique name of this process."""
         self._election: Election | None = None
         self._led = False
 

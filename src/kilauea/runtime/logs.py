@@ -21,9 +21,9 @@ LINE = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
 DEBUG_FROM = 4
 """Verbosity (`-v`) from which debug messages are logged."""
 MOST_WAITING = 1 << 20
-"""Characters of messages that may wait to be written."""
+"""Maximum number of characters of waiting messages."""
 FLUSH_SECONDS = 1.0
-"""Seconds that the end of a process waits for its messages to be read."""
+"""Seconds that an ending process waits for its messages to be read."""
 DROPPED = "%d messages were dropped here, because standard error was not read"
 
 
@@ -46,7 +46,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """Lines for people. What objects bring into one neither controls a terminal nor looks like another message."""
+    """Lines for people. Text from objects cannot contain control characters or look like another message."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, the name is logging's
         """Return the line, with control characters spelled out and further lines indented."""
@@ -59,10 +59,10 @@ class TextFormatter(logging.Formatter):
 
 
 class StandardError(logging.Handler):
-    """Writes to standard error in a thread of its own, so that a reader who has stopped holds up that thread alone.
+    """Writes to standard error in a separate thread, so that a reader that has stopped blocks only this thread.
 
-    A pipe that is not read takes 64 KiB, and then a write does not return. What waits for the reader is limited; beyond
-    that messages are dropped, and a line says how many once the reader continues.
+    A pipe that is not read accepts 64 KiB, and then a write blocks. The number of waiting messages is limited; further
+    ones are dropped, and a line reports their number once the reader continues.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class StandardError(logging.Handler):
         self._changed = threading.Condition()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Have a message written, or drop it if too much waits."""
+        """Queue a message, or drop it if too many are waiting."""
         try:
             line = self.format(record) + "\n"
         except Exception:
@@ -93,7 +93,7 @@ class StandardError(logging.Handler):
             self._changed.notify_all()
 
     def flush(self) -> None:
-        """Wait until all is written, but not for a reader who has stopped."""
+        """Wait until everything is written, but not for a reader that has stopped."""
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting and not self._writing, FLUSH_SECONDS)
 
@@ -113,7 +113,7 @@ class StandardError(logging.Handler):
                 self._changed.wait_for(lambda: self._waiting)
                 line = self._waiting.popleft()
                 self._writing = True
-            with suppress(OSError, ValueError):  # closed: there is no one left to tell
+            with suppress(OSError, ValueError):  # closed: errors cannot be reported
                 _write_all(line.encode(errors="backslashreplace"))
             with self._changed:
                 self._writing = False
@@ -142,7 +142,7 @@ def start_log(form: str, level: str, verbosity: int) -> None:
 
     Args:
         form: one of `FORMATS`.
-        level: lowest level that is logged, one of `LEVELS`; empty to follow the verbosity.
+        level: lowest level to log, one of `LEVELS`; empty to use the verbosity.
         verbosity: as klog counts it: debug messages are logged from 4 up.
     """
     lowest = level.upper() or ("DEBUG" if verbosity >= DEBUG_FROM else "INFO")

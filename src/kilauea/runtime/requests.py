@@ -1,7 +1,7 @@
 """Requests of the engine's plugins to servers, such as scheduler extenders.
 
-Cycles are synchronous and the HTTP client is not, so that requests run in an event loop in a thread of its own, which
-starts with the first request. Connections are kept from cycle to cycle. Requests of one call run side by side.
+Cycles are synchronous and the HTTP client is not, so requests run in an event loop in a separate thread, which starts
+with the first request. Connections are kept across cycles. Requests of one call run concurrently.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import msgspec
 from kilauea.engine.extension.outside import Endpoint, Line, Reply
 
 MOST_BYTES = 10 << 20
-"""Size of an answer."""
+"""Maximum size of a response in bytes."""
 AT_ONCE = 16
-"""Requests that run side by side."""
+"""Number of concurrent requests."""
 MICROSECONDS = 1_000_000
 CLOSING_SECONDS = 5.0
 
 
 class HttpRequests:
-    """Carries requests over HTTP and TLS; its thread and connections end with it."""
+    """Sends requests over HTTP and TLS; its thread and connections end with it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -39,7 +39,7 @@ class HttpRequests:
         return HttpLine(self, endpoint)
 
     def carry(self, endpoint: Endpoint, verb: str, bodies: Sequence[object], until: float, read: bool) -> list[Reply]:
-        """Return the answers to requests; after `until`, by the monotonic clock, there is none."""
+        """Return the responses to requests; fails after `until`, a monotonic time."""
         with self._lock:
             if self._worker is None:
                 self._worker = Worker()
@@ -72,7 +72,7 @@ class Worker:
         for session in self._sessions.values():
             await session.close()
         self._sessions.clear()
-        # What TLS still has to say to each other is said in tasks of the loop; then nothing is left of the sockets.
+        # Pending TLS messages are sent in tasks of the loop; then nothing is left of the sockets.
         await asyncio.sleep(0)
 
     async def _carry(
@@ -97,7 +97,7 @@ class Worker:
 
 
 class HttpLine:
-    """A line for one session, with the time that it has left."""
+    """A line for one session, with its remaining time."""
 
     def __init__(self, requests: HttpRequests, endpoint: Endpoint) -> None:
         self._requests = requests

@@ -11,14 +11,14 @@ from urllib.parse import urlsplit
 from kilauea.api.ports import Key
 
 SECRETS = ("password", "token", "secret")
-"""Ends of the names of fields with a secret, which is replaced by `REDACTED`."""
+"""Suffixes of names of fields with a secret, which is replaced by `REDACTED`."""
 REDACTED = "REDACTED"
 LEFT_OUT = ("environment", "findings", "path")
 """Fields that are not settings: variables of the process, and positions in a file."""
 
 
 def plain(value: object) -> Any:
-    """Return a value as data for JSON: dataclasses as objects without their secrets; functions as null."""
+    """Convert a value to data for JSON: dataclasses as objects without their secrets; functions as null."""
     if isinstance(value, Path | Key):
         return str(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

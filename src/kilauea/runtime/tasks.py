@@ -20,7 +20,7 @@ YOUNG_OBJECTS = 50_000
 """New objects after which the garbage collector looks for cycles among them."""
 
 TRIM_SECONDS = 30.0
-"""Seconds between two times that free memory is given back."""
+"""Seconds between two returns of free memory."""
 
 
 def take_short_turns() -> None:
@@ -57,7 +57,7 @@ async def collect_seldom_after(complete: Awaitable[Any]) -> None:
 
 
 def trimming() -> Callable[[], object] | None:
-    """Return what gives free memory back to the system; None if the C library has no such function (glibc has)."""
+    """Return a function that returns free memory to the system; None if the C library does not have one (glibc has)."""
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError, TypeError):
@@ -67,14 +67,14 @@ def trimming() -> Callable[[], object] | None:
 
 
 async def give_memory_back(clock: Clock, trim: Callable[[], object] | None) -> None:
-    """Give free memory back from time to time, until cancelled.
+    """Return free memory periodically, until cancelled.
 
     Tables that have grown leave gaps of their former sizes, in an area of memory for each thread, and the C library
-    keeps them. It takes a few milliseconds to find them, in a thread, which holds up only those that need memory.
+    keeps them. Returning them takes a few milliseconds, in a thread, which blocks only threads that allocate memory.
 
     Args:
         clock: for the pauses.
-        trim: as `trimming` returns it; without it, nothing is done.
+        trim: the result of `trimming`; without it, nothing is done.
     """
     while trim is not None:
         await clock.sleep(TRIM_SECONDS)

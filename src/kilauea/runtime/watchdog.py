@@ -1,9 +1,9 @@
 """Watchdogs for the engine: they stop a custom plugin or action that does not return.
 
-A `Hang` is raised inside the call, so that the cycle can be done again without the plugin. It is raised only where the
-user's own code is at work, never in the middle of the engine: frames of this package between the call and the place
-where it is running postpone it. It is raised again until the call ends, at shorter and shorter intervals, so that it
-eventually hits code that catches everything outside of its `try`.
+A `Hang` is raised inside the call, so that the cycle can be done again without the plugin. It is raised only inside the
+user's code, never in the middle of the engine: frames of this package between the call and the current one postpone it.
+It is raised again until the call ends, at shorter and shorter intervals, so that it eventually hits code that catches
+everything outside of its `try`.
 
 In the main thread a signal delivers it, which also wakes code that waits for the network or a lock. Elsewhere, and
 where there are no interval timers, a thread delivers it; that reaches Python code only, so a call that waits in the
@@ -28,7 +28,7 @@ from kilauea.engine.extension.guard import Hang, Kind, Watchdog
 PLUGIN_SECONDS = 5.0
 """Longest time of one call into a plugin."""
 ACTION_SECONDS = 60.0
-"""Longest time of an action; an action places thousands of pods, a call into a plugin answers one question."""
+"""Longest time of an action; an action places thousands of pods, while a call into a plugin is short."""
 AGAIN = 0.001
 """Seconds between attempts to stop a call."""
 LOOK = 0.01
@@ -73,7 +73,7 @@ def _hang(seconds: float) -> Hang:
 
 
 class _SignalWatchdog:
-    """An interval timer rings at the deadline of the innermost call, and then every few milliseconds."""
+    """An interval timer fires at the deadline of the innermost call, and then every few milliseconds."""
 
     def __init__(self, limits: dict[Kind, float]) -> None:
         self._limits = limits
@@ -101,7 +101,7 @@ class _SignalWatchdog:
         try:
             return _invoke(function, arguments)
         finally:
-            # Nothing is raised from here on: this frame is of this package, see `_ring`.
+            # Nothing is raised from here on: this frame belongs to this package, see `_ring`.
             self._deadlines.pop()
             self._raised = 0
             left = max(self._deadlines[-1][0] - time.monotonic(), AGAIN) if self._deadlines else 0
@@ -121,7 +121,7 @@ class _SignalWatchdog:
 
 
 class _ThreadWatchdog:
-    """A thread looks at the time, and has the interpreter raise in the watched thread."""
+    """A thread checks the time, and makes the interpreter raise in the watched thread."""
 
     def __init__(self, limits: dict[Kind, float]) -> None:
         self._limits = limits
@@ -173,6 +173,6 @@ class _ThreadWatchdog:
 
 
 def _raise_in(thread: int, what: type[BaseException] | None) -> None:
-    """Have the interpreter raise an exception in a thread at its next step; None takes back a pending one."""
+    """Make the interpreter raise an exception in a thread at its next step; None cancels a pending one."""
     given = None if what is None else ctypes.py_object(what)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given)

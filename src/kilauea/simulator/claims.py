@@ -1,6 +1,6 @@
 """Resource claims in a simulation: created from templates, allocated when pods start, released when pods end.
 
-The claims for extended resources of pods are made as pods start.
+The claims for extended resources are created when pods start.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENDED = ("Succeeded", "Failed")
 
 
 def made_claims(pod: Pod, templates: dict[str, ResourceClaimTemplate]) -> tuple[Pod, list[ResourceClaim]]:
-    """Return a pod with the claims that its templates make for it, `pod-name`, as far as they are not made yet."""
+    """Return a pod and the missing claims from its templates, named `pod-name`."""
     claims, statuses = [], list((pod.status.resource_claim_statuses if pod.status else None) or ())
     for ref in claims_of_pod(pod):
         template = templates.get(ref.template)
@@ -51,7 +51,7 @@ def made_claims(pod: Pod, templates: dict[str, ResourceClaimTemplate]) -> tuple[
 
 
 def with_made_claims(objects: Sequence[Object]) -> list[Object]:
-    """Return objects with the claims that templates among them make for pods that wait."""
+    """Return objects with the claims from templates among them for waiting pods."""
     templates = {obj.key: obj for obj in objects if isinstance(obj, ResourceClaimTemplate)}
     if not templates:
         return list(objects)
@@ -99,7 +99,7 @@ def allocated(claim: ResourceClaim, given: ClaimAllocation, pod: Pod) -> Resourc
 
 
 def released(claims: Iterable[ResourceClaim], pod: Pod) -> list[ResourceClaim]:
-    """Return the claims that change when a pod is gone; one without pods gives its devices back."""
+    """Return the claims that change when a pod is deleted; a claim without pods releases its devices."""
     out = []
     uid = pod.metadata.uid or ""
     for claim in claims:
@@ -112,6 +112,6 @@ def released(claims: Iterable[ResourceClaim], pod: Pod) -> list[ResourceClaim]:
 
 
 def is_owned(claim: ResourceClaim, pod: Pod) -> bool:
-    """Return True if a claim was made for a pod."""
+    """Return True if a claim was created for a pod."""
     uid = pod.metadata.uid or pod.key
     return any(owner.controller and owner.uid == uid for owner in claim.metadata.owner_references or ())

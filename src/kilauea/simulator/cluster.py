@@ -1,7 +1,6 @@
 """A simulated cluster that carries out plans and advances time.
 
-One cycle of the scheduler takes one second. The work of nodes and controllers in that second happens at once and as
-simply as possible:
+One cycle of the scheduler takes one second. Nodes and controllers act at once and as simply as possible in that second:
 
 - Bound pods run.
 - Evicted pods terminate. They keep their resources for `spec.terminationGracePeriodSeconds`, one cycle per second; a
@@ -53,7 +52,7 @@ CYCLE = SECOND
 """Duration of a cycle in microseconds."""
 
 _LIFE = re.compile(r"(.*)~([0-9]+)")
-"""The uid of a replaced pod, and the number of pods of its name so far."""
+"""The uid of a replaced pod, and the number of pods with its name so far."""
 
 
 class SimulatedCluster:
@@ -75,7 +74,7 @@ class SimulatedCluster:
 
     @property
     def objects(self) -> list[Object]:
-        """All objects as they are now."""
+        """All current objects."""
         return list(self._objects.values())
 
     @property
@@ -189,7 +188,7 @@ class SimulatedCluster:
         return events
 
     def _place(self, node: str, class_name: str) -> Place:
-        """The objects that decide which nodes reach a volume that is made."""
+        """The objects that determine which nodes reach a provisioned volume."""
         there, drivers = self._objects.get(("Node", node)), self._objects.get(("CSINode", node))
         of = self._objects.get(("StorageClass", class_name))
         return Place(
@@ -201,7 +200,7 @@ class SimulatedCluster:
     # --- resource claims
 
     def _allocate(self, bind: Bind) -> list[Event]:
-        """Give the claims of a pod that starts their devices."""
+        """Allocate the devices of the claims of a pod that starts."""
         pod, events = self.pod(bind.pod), []
         for given in bind.claims if pod is not None else ():
             claim = self._objects.get(("ResourceClaim", given.claim))
@@ -212,7 +211,7 @@ class SimulatedCluster:
         return events
 
     def _release(self, pod: Pod) -> list[Event]:
-        """Free the claims of a pod that is gone; those that were made for it are gone with it."""
+        """Release the claims of a deleted pod; those created for it are deleted, too."""
         claims = [obj for obj in self._objects.values() if isinstance(obj, ResourceClaim)]
         events = [
             event for claim in claims if is_owned(claim, pod) for event in self.remove("ResourceClaim", claim.key)
@@ -233,7 +232,7 @@ class SimulatedCluster:
         spec = msgspec.structs.replace(pod.spec, node_name=None)
         return msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=PodStatus(phase="Pending"))
 
-    # --- the rest
+    # --- other objects
 
     def _set_phase(self, key: str, phase: str) -> list[Event]:
         group = self._objects.get(("PodGroup", key))
@@ -257,7 +256,7 @@ class SimulatedCluster:
         return Changed(obj)
 
     def _follow(self, pod: Pod) -> None:
-        """Remember the end of a terminating pod, and the nomination of a pod."""
+        """Record the end of a terminating pod, and the nomination of a pod."""
         metadata = pod.metadata
         if metadata.deletion_timestamp and not metadata.finalizers:
             self._terminating[pod.key] = parse_time(metadata.deletion_timestamp)

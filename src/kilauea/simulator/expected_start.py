@@ -2,16 +2,16 @@
 
     found = expected_start(scenario, "default/train", forecast)
 
-The cluster is that of the scenario. Every second that changes something has a cycle of the scheduler; in between, time
-goes on to the next end of a pod. If all run times are known and true and nothing else comes, the group starts then and
-not at any other time: it is the same engine with the same configuration.
+The cluster is that of the scenario. Every second with a change has a cycle of the scheduler; in between, time advances
+to the next end of a pod. If all run times are correct and nothing else is submitted, the group starts exactly then: it
+is the same engine with the same configuration.
 
-Where run times are known as a range only, the engine is played forward several times, each time with other run times
-that are as likely. The start is the middle of those of the plays, and eight of ten lie in the range. That is not the
-start with each run time at its middle: what waits for any of many jobs to end starts when the first one does.
+If run times are only known as a range, several simulations are run, each with different, equally likely run times. The
+start is the median of their starts, and eight of ten are in the range. That differs from the start with median run
+times: a group that waits for any of many jobs starts when the first one ends.
 
-Pods that would be created later (by a Job of Kubernetes that has more completions than pods, by a job flow) are not
-foreseen.
+Pods that would be created later (by a Kubernetes Job with more completions than pods, or by a job flow) are not
+predicted.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ from kilauea.simulator.cluster import SimulatedCluster
 from kilauea.simulator.scenario import ENDED, Scenario
 
 PLAYS = 20
-"""Plays with different run times, besides the one in which each is at its middle."""
+"""Number of simulations with different run times, besides the one with median run times."""
 COMMON = 0.5
-"""Part of the variance of run times that is common to all groups of a play."""
+"""Fraction of the variance of run times that is common to all groups of a simulation."""
 MOST_CYCLES = 3000
-"""Cycles after which the start is too far away to be told."""
+"""Number of cycles after which the start is too far away to be predicted."""
 ALL_CYCLES = 9000
-"""Cycles of all plays together, after which no further one begins."""
+"""Number of cycles of all simulations, after which no further one starts."""
 _NORMAL = NormalDist()
 OVERDUE = SECOND
-"""Microseconds in which a pod ends whose time is over."""
+"""Microseconds until a pod ends whose expected run time is over."""
 
 
 class Forecast(NamedTuple):
-    """The run time of a pod, from the moment when it is bound, in microseconds.
+    """The run time of a pod from its bind, in microseconds.
 
     Attributes:
-        earliest: it will hardly end before.
-        likely: when it will probably end.
-        latest: it will hardly end after.
-        source: where this is from, in words.
-        times: run times that are equally likely, the shortest first; none if only the three above are known.
+        earliest: it is unlikely to end before.
+        likely: its likely end.
+        latest: it is unlikely to end after.
+        source: the source of the forecast, in words.
+        times: equally likely run times, the shortest first; empty if only the three above are known.
     """
 
     earliest: int
@@ -69,22 +69,22 @@ class Forecast(NamedTuple):
     times: tuple[int, ...] = ()
 
     def at(self, part: float) -> int:
-        """The run time within which this part of such pods ends, between 0 and 1."""
+        """The run time within which this fraction of such pods ends, between 0 and 1."""
         times = self.times or (self.earliest, self.likely, self.likely, self.latest)
         return times[min(len(times) - 1, int(part * len(times)))]
 
 
 Forecasts = Callable[[Pod, int | None], Forecast | None]
-"""The forecast for a pod, given for how long it has run (None before it starts); None if nothing is known."""
+"""Returns the forecast for a pod, given its run time so far (None before it starts); None if nothing is known."""
 
 
 class Freed(NamedTuple):
-    """A group whose end comes before the start.
+    """A group that ends before the start.
 
     Attributes:
         group: the pod group, as `namespace/name`, or the pod if it has none.
-        end: when its last pod ends, in microseconds since 1970.
-        source: where its run time is from.
+        end: end of its last pod, in microseconds since 1970.
+        source: the source of its run time.
     """
 
     group: str
@@ -97,13 +97,13 @@ class ExpectedStart:
     """The expected start of a group.
 
     Attributes:
-        verdict: `starts`; `unknown` if pods run whose end is unknown, and it does not start before;
-            `never` if it does not start even when everything has ended; `far` if that takes too long to find out.
-        time: when it will probably start, in microseconds since 1970; None without a start.
-        earliest: when it may start if pods end early.
-        latest: when it starts if they end late; None if that is not known.
-        freed: groups that end before that and make room, the last one first.
-        unknown: groups that run and whose end is unknown.
+        verdict: `starts`; `unknown` if it waits for pods whose end is unknown; `never` if it does not start even when
+            everything has ended; `far` if finding out takes too long.
+        time: the likely start, in microseconds since 1970; None without a start.
+        earliest: the start if pods end early.
+        latest: the start if they end late; None if unknown.
+        freed: groups that end before and release resources, the last one first.
+        unknown: running groups whose end is unknown.
     """
 
     verdict: Literal["starts", "unknown", "never", "far"]
@@ -117,13 +117,13 @@ class ExpectedStart:
 def expected_start(
     scenario: Scenario, group: str, forecasts: Forecasts, enough: Callable[[], bool] = lambda: False
 ) -> ExpectedStart:
-    """Return when a group starts.
+    """Return the expected start of a group.
 
     Args:
         scenario: the cluster, with its configuration and the time.
         group: the pod group, as `namespace/name`.
-        forecasts: how long pods run.
-        enough: returns True when no more time may be spent.
+        forecasts: forecasts of the run times of pods.
+        enough: returns True when the search must stop.
     """
     likely = _Play(scenario, group, forecasts, None, enough).run()
     if not likely.uncertain:
@@ -143,28 +143,28 @@ def expected_start(
 
 @lru_cache(maxsize=4096)
 def _parts(group: str) -> tuple[float, ...]:
-    """The places of the run times of a group in their range, from 0 to 1, play by play.
+    """The quantiles of a group's run times, from 0 to 1, for each simulation.
 
-    Run times of jobs that run side by side are not independent: many are equal in what no key of the history knows.
-    So a part of the variance is common to all groups of a play (a Gaussian copula), and the rest is each group's own.
+    Run times of concurrent jobs are not independent: many share properties that the history does not know. So a part of
+    the variance is common to all groups of a simulation (a Gaussian copula), and the rest is independent.
     """
     both = zip(_normal(""), _normal(group), strict=True)
     return tuple(_NORMAL.cdf(math.sqrt(COMMON) * shared + math.sqrt(1 - COMMON) * own) for shared, own in both)
 
 
 def _normal(name: str) -> list[float]:
-    """Values of a normal distribution, one for each play: each part of the distribution has its turn once."""
+    """Values of a normal distribution, one for each simulation, stratified over the distribution."""
     return [_NORMAL.inv_cdf((place + 0.5) / PLAYS) for place in _order(name)]
 
 
 def _order(name: str) -> list[int]:
-    """The plays in another order for each name."""
+    """The simulations in a different order for each name."""
     return sorted(range(PLAYS), key=lambda play: blake2b(f"{name} {play}".encode(), digest_size=8).digest())
 
 
 @dataclass
 class _Play:
-    """One run of the engine: number `which` of those with different run times, or that with the likely ones."""
+    """One simulation: number `which` of those with different run times, or the one with the likely ones."""
 
     scenario: Scenario
     group: str
@@ -174,18 +174,18 @@ class _Play:
     time: int | None = None
     uncertain: bool = False
     cut: bool = False
-    """True if no more time might be spent."""
+    """True if the search was stopped."""
     cycles: int = 0
     _verdict: Literal["starts", "unknown", "never", "far"] = "far"
     _ends: list[tuple[int, str, str]] = field(default_factory=list)
-    """A heap of ends: the time, the pod, its uid."""
+    """A heap of ends: time, pod and uid."""
     _unknown: dict[str, str] = field(default_factory=dict)
-    """Groups of pods that run and have no known end, by pod."""
+    """Groups of running pods without a known end, by pod."""
     _freed: dict[str, Freed] = field(default_factory=dict)
     _sources: dict[str, str] = field(default_factory=dict)
 
     def run(self) -> _Play:
-        """Play until the group starts, or nothing more happens."""
+        """Simulate until the group starts, or nothing more happens."""
         scenario = self.scenario
         state, cluster = scenario.state(), SimulatedCluster(scenario.objects, scenario.now)
         for obj in scenario.objects:
@@ -223,7 +223,7 @@ class _Play:
         return self
 
     def result(self, earliest: int | None, latest: int | None) -> ExpectedStart:
-        """The result of the play."""
+        """The result of the simulation."""
         freed = sorted(self._freed.values(), key=lambda each: (-each.end, each.group))
         unknown = tuple(sorted(set(self._unknown.values())))
         return ExpectedStart(self._verdict, self.time, earliest, latest, tuple(freed), unknown)
@@ -232,12 +232,12 @@ class _Play:
         return any(state.tasks[bind.pod].group == self.group for bind in plan.binds)
 
     def _expect(self, pod: Pod, bound: int, now: int | None, state: ClusterState) -> None:
-        """Note when a pod ends.
+        """Record the end of a pod.
 
         Args:
             pod: the pod.
-            bound: when it was bound.
-            now: the time if it runs already; None if it is bound in this play.
+            bound: time of its bind.
+            now: the current time if it already runs; None if it is bound in this simulation.
             state: the cluster.
         """
         found = self.forecasts(pod, None if now is None else max(0, now - bound))
@@ -256,7 +256,7 @@ class _Play:
         heapq.heappush(self._ends, (end, pod.key, pod.metadata.uid or ""))
 
     def _complete(self, cluster: SimulatedCluster, state: ClusterState) -> list[Event]:
-        """End the pods whose time has come; those that were evicted meanwhile are others."""
+        """End the pods whose time has come; evicted and recreated pods are others."""
         events: list[Event] = []
         while self._ends and self._ends[0][0] <= cluster.now:
             end, key, uid = heapq.heappop(self._ends)
@@ -283,7 +283,7 @@ def _has_ended(pod: Pod) -> bool:
 
 
 def _bound(pod: Pod, now: int) -> int:
-    """The time at which a pod was bound, as its condition says it, or else of its creation."""
+    """The time at which a pod was bound, from its condition, or else its creation time."""
     conditions = (pod.status.conditions if pod.status is not None else None) or ()
     times = [each.last_transition_time for each in conditions if each.type == "PodScheduled" and each.status == "True"]
     for text in (*times, pod.metadata.creation_timestamp):

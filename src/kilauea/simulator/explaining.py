@@ -76,7 +76,7 @@ def _unserved(explanation: Explanation, elsewhere: Unserved, state: ClusterState
 
 
 def without_pods(explanation: Explanation, missing: NotCreated) -> Explanation:
-    """Explain a group with pods that cannot be created: that comes before every other reason."""
+    """Explain a group with pods that cannot be created: this precedes every other reason."""
     code, message = "PodsNotCreated", missing.message
     blocker = Blocker(code, RULES[code], "", "", "", 0, 0, message, missing.pods)
     others = tuple(b for b in explanation.blockers if not b.code.startswith("NotEnough"))
@@ -90,7 +90,7 @@ def _with_turn(explanation: Explanation, scenario: Scenario, plan: Plan, state: 
     """Add the groups ahead of it; nothing if a plugin fails."""
     job = state.jobs[explanation.group]
     try:
-        with _session(scenario, state, Plan()) as session:  # the order is that of the cycle's beginning
+        with _session(scenario, state, Plan()) as session:  # with the order at the beginning of the cycle
             return dataclasses.replace(explanation, ahead=ahead(session, plan, job))
     except PluginFault:
         return explanation

@@ -43,7 +43,7 @@ class Extensions:
         return len(self.plugins) > len(PLUGINS) or len(self.actions) > len(ACTIONS)
 
     def watched(self) -> AbstractContextManager[Watchdog]:
-        """Return the watchdog of a cycle; without code of the user nothing needs to be stopped."""
+        """Return the watchdog of a cycle; without custom code, nothing needs to be stopped."""
         return self.watch() if self.bring_any else unwatched()
 
 

@@ -25,7 +25,7 @@ from kilauea.engine.state import ClusterState
 from kilauea.simulator.extensions import BUILT_IN, Extensions
 
 ENDED = ("Succeeded", "Failed")
-"""Phases of pods that need no scheduler."""
+"""Phases of finished pods."""
 
 
 class NotCreated(NamedTuple):
@@ -34,7 +34,7 @@ class NotCreated(NamedTuple):
     Attributes:
         pods: number of pods.
         message: the reason of the server or the controller, and the fix.
-        change: the smallest change by which they are created; None if the message states it.
+        change: the smallest change that lets them be created; None if the message states it.
     """
 
     pods: int
@@ -62,9 +62,9 @@ class Scenario:
         schedulers: names of the schedulers that are simulated.
         submitted: pod groups (`namespace/name`) that files add to a live cluster.
         not_created: pods that are not created, by pod group.
-        warnings: what was found when the objects were read.
-        sharding: the part of the cluster that the scheduler works on.
-        loads: the loads of nodes, as a monitoring system has them; empty for those of NodeMetrics.
+        warnings: warnings from reading the objects.
+        sharding: the part of the cluster that the scheduler uses.
+        loads: the loads of nodes from a monitoring system; empty for those of NodeMetrics.
     """
 
     objects: Sequence[Object]

@@ -27,12 +27,12 @@ from kilauea.api.storage import (
 from kilauea.engine.model.volumes import BOUND, ClaimVolume
 
 IN_TREE = "kubernetes.io/"
-"""Provisioners of Kubernetes itself, whose volumes are not those of a driver."""
+"""Prefix of in-tree provisioners, whose volumes do not belong to a CSI driver."""
 ENDED = ("Succeeded", "Failed")
 
 
 def with_ephemeral_claims(objects: Sequence[Object]) -> list[Object]:
-    """Return objects with the claims that a cluster would make for the ephemeral volumes of pods that wait."""
+    """Return objects with the claims for ephemeral volumes of waiting pods, as a cluster would create them."""
     out, known = list(objects), {obj.key for obj in objects if isinstance(obj, PersistentVolumeClaim)}
     for obj in objects:
         if isinstance(obj, Pod) and not obj.spec.node_name and not (obj.status and obj.status.phase in ENDED):
@@ -48,7 +48,7 @@ def ephemeral_claims(pod: Pod) -> list[PersistentVolumeClaim]:
         try:
             spec = msgspec.convert((template or {})["spec"], PersistentVolumeClaimSpec)
         except (KeyError, msgspec.ValidationError):
-            continue  # the pod waits for a claim that no cluster would make
+            continue  # the pod waits for a claim that no cluster would create
         owner = OwnerReference("Pod", pod.name, pod.metadata.uid or "", "v1", controller=True)
         name = f"{pod.name}-{volume.name}"
         metadata = ObjectMeta(
@@ -63,7 +63,7 @@ def ephemeral_claims(pod: Pod) -> list[PersistentVolumeClaim]:
 
 
 class Place(NamedTuple):
-    """The node for which a volume is made, and what belongs to it."""
+    """The node for which a volume is provisioned, and related objects."""
 
     node: Node | None
     drivers: CSINode | None
@@ -75,7 +75,7 @@ class Place(NamedTuple):
 def bound(
     claim: PersistentVolumeClaim, volume: PersistentVolume | None, given: ClaimVolume, place: Place
 ) -> list[Object]:
-    """Return a claim and its volume, bound to each other; the volume is made for a node if there is none."""
+    """Return a claim and its volume, bound to each other; without a volume, it is provisioned for the node."""
     if volume is None:
         volume = _made(claim, given, place)
     ref = ClaimReference(claim.namespace, claim.name, claim.metadata.uid or "")
@@ -92,7 +92,7 @@ def bound(
 
 
 def _made(claim: PersistentVolumeClaim, given: ClaimVolume, place: Place) -> PersistentVolume:
-    """The volume that a provisioner makes for a claim, where the pod's node reaches it."""
+    """The volume that a provisioner creates for a claim, reachable from the pod's node."""
     wants: PersistentVolumeClaimSpec = claim.spec
     name = f"pvc-{claim.metadata.uid or claim.key.replace('/', '-')}"
     driver = place.of.provisioner if place.of is not None else ""
@@ -108,7 +108,7 @@ def _made(claim: PersistentVolumeClaim, given: ClaimVolume, place: Place) -> Per
 
 
 def _reach(place: Place) -> VolumeNodeAffinity | None:
-    """The nodes that reach a volume that is made for a node; None for all.
+    """The nodes that reach a volume provisioned for a node; None for all.
 
     They have the same values of the labels that the driver names on the node, or else of those of the class.
     """

@@ -320,7 +320,7 @@ class WhatIf:
                 return Change("namespaceQuota", quota.key, resource, found)
         return None
 
-    # --- what keeps pods from nodes that are there
+    # --- rules that keep pods off existing nodes
 
     def _gates(self, explanation: Explanation) -> Change | None:
         """Remove the scheduling gates of the pods."""

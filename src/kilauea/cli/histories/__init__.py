@@ -1,1 +1,1 @@
-"""Helpers of the commands about the past: the source of a history, times in options, and tables."""
+"""Helpers of the commands about the past: the source of a history, times in options, and output."""

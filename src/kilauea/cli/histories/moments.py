@@ -1,4 +1,4 @@
-"""Times in options: a moment, or how long ago it was."""
+"""Times in options: absolute, or relative to now."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Moment(click.ParamType[Any]):
 
 
 def moment(text: str, now: int) -> int:
-    """Microseconds since 1970 of a time in one of these forms.
+    """Parse a time in one of these forms into microseconds since 1970.
 
     Raises:
-        ValueError: it has none of them; says which there are.
+        ValueError: it has none of these forms; the message lists them.
     """
     from datetime import datetime
 
@@ -51,7 +51,7 @@ def moment(text: str, now: int) -> int:
 
 
 def midnight() -> int:
-    """The begin of this day here, in microseconds since 1970."""
+    """The start of the current day in the local time zone, in microseconds since 1970."""
     from datetime import datetime
 
     from kilauea.api.times import SECOND
@@ -60,7 +60,7 @@ def midnight() -> int:
 
 
 def stamp(at: int) -> str:
-    """A moment as local time."""
+    """A time in the local time zone."""
     import time
 
     from kilauea.api.times import SECOND

@@ -1,4 +1,4 @@
-"""Notes about gaps in a history: its start, and spans of time in which nothing was recorded."""
+"""Notes about gaps in a history: its start, and time spans without records."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import click
 from kilauea.cli.histories.moments import stamp
 
 SHOWN = 5
-"""Gaps that are named."""
+"""Maximum number of gaps to name."""
 
 
 def note_limits(since: int, gaps: Sequence[tuple[int, int, str]], begin: int | None) -> None:
-    """Say on standard error what an answer leaves out.
+    """Report on standard error the time spans that a result does not cover.
 
     Args:
-        since: the history is complete from here on; 0 if nothing was recorded yet.
-        gaps: spans of time in which nothing was recorded, and why.
-        begin: the begin of the time that was asked for; None for all of it.
+        since: time from which on the history is complete; 0 if nothing was recorded yet.
+        gaps: time spans without records, with the reasons.
+        begin: start of the requested time span; None for all.
     """
     if not since:
         click.echo("note: nothing is recorded yet", err=True)

@@ -55,8 +55,8 @@ def jobs_lines(items: Sequence[JobAnswer], now: int, *, named: bool) -> list[str
 
     Args:
         items: the jobs with their pods.
-        now: the time, for those that have not ended.
-        named: show namespaces.
+        now: the current time, for unfinished jobs.
+        named: True to show namespaces.
     """
     from kilauea.history.timeline import end_of
 
@@ -145,7 +145,7 @@ def usage_csv(found: UsageAnswer) -> str:
 
 
 def _cell(text: str) -> str:
-    """A text that no spreadsheet takes for a formula."""
+    """A text that spreadsheets do not interpret as a formula."""
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r", "\n") else text
 
 

@@ -39,13 +39,13 @@ def source_options(command: Command) -> Command:
 
 
 class Source:
-    """A history to be read.
+    """A history to read.
 
     Args:
-        kubeconfig: file that the user named; empty for the default.
-        data: folder with a history, or of a cluster; None to ask the cluster.
-        namespace: namespace that the user named; empty for that of the kubeconfig.
-        all_namespaces: read all namespaces.
+        kubeconfig: file given by the user; empty for the default.
+        data: folder with a history, or of a cluster; None for that of the cluster.
+        namespace: namespace given by the user; empty for that of the kubeconfig.
+        all_namespaces: True to read all namespaces.
     """
 
     def __init__(self, kubeconfig: str, data: Path | None, namespace: str, all_namespaces: bool) -> None:
@@ -90,7 +90,7 @@ class Source:
         return msgspec.json.decode(self._ask(answers.JOBS, "", query), type=answers.JobsAnswer)
 
     def job(self, name: str, query: Mapping[str, str]) -> JobAnswer | None:
-        """A job with its pods and events; None if there is none of this name.
+        """A job with its pods and events; None if it does not exist.
 
         Raises:
             Failure: the history cannot be read.
@@ -120,7 +120,7 @@ class Source:
         return msgspec.json.decode(self._ask(answers.USAGE, "", query), type=answers.UsageAnswer)
 
     def lines(self) -> Iterator[bytes]:
-        """All records as an export has them, in pieces.
+        """All records in the format of an export, in chunks.
 
         Raises:
             Failure: the history cannot be read.
@@ -153,11 +153,11 @@ class Source:
             history.close()
 
     def _ask(self, plural: str, name: str, query: Mapping[str, str], *, may_lack: bool = False) -> bytes:
-        """The body of an answer of the cluster; empty if the object may lack and does.
+        """The body of the cluster's response; empty if the object is optional and does not exist.
 
         Raises:
             Usage: the cluster or a parameter is invalid.
-            Failure: the cluster refuses the request.
+            Failure: the cluster rejects the request.
         """
         import asyncio
 
@@ -178,11 +178,11 @@ class Source:
 
 
 async def ask(cluster: Cluster, plural: str, namespace: str, name: str, query: Mapping[str, str]) -> bytes:
-    """The body of an answer of a cluster about its history.
+    """The body of a cluster's response about its history.
 
     Raises:
         AccessError: there is no usable description of the cluster.
-        ApiError: it refuses the request; with code 404 and without details, it serves no history.
+        ApiError: it rejects the request; code 404 without details means that it does not serve a history.
     """
     from urllib.parse import quote, urlencode
 
@@ -206,7 +206,7 @@ def _opened(folder: Path) -> History:
     """The history in a folder, or in that of a cluster.
 
     Raises:
-        Failure: there is none, or it cannot be read.
+        Failure: it does not exist, or cannot be read.
     """
     from kilauea.history.datafile import NAME
     from kilauea.history.errors import HistoryError

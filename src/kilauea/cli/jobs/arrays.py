@@ -9,7 +9,7 @@ MOST_ELEMENTS = 10_000
 ARRAY = "kilauea.dev/array"
 """Annotation of a job with the elements of its array, in the order of its copies."""
 PARALLELISM = "kilauea.dev/parallelism"
-"""Annotation of a job with the number of its pods that may be there at a time and have not ended."""
+"""Annotation of a job with the maximum number of its unfinished pods at a time."""
 INDEX_VARIABLES = ("KILAUEA_ARRAY_INDEX", "SLURM_ARRAY_TASK_ID")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 
@@ -27,7 +27,7 @@ def split_limit(text: str) -> tuple[str, int]:
 
 
 def parse_array(text: str) -> tuple[int, ...]:
-    """Elements of an array as `sbatch --array` writes it: `0-99`, `0-30:10`, `1,3,7`.
+    """Parse the elements of an array in the syntax of `sbatch --array`: `0-99`, `0-30:10`, `1,3,7`.
 
     Raises:
         ValueError: the text is not an array.
@@ -50,7 +50,7 @@ def parse_array(text: str) -> tuple[int, ...]:
 
 
 def array_text(elements: Sequence[int]) -> str:
-    """Elements in short: `0-99`, `0-30:10`, `1,3,7`."""
+    """Format elements: `0-99`, `0-30:10`, `1,3,7`."""
     parts = []
     at = 0
     while at < len(elements):
@@ -68,7 +68,7 @@ def array_text(elements: Sequence[int]) -> str:
 
 
 def index_script(elements: Sequence[int]) -> str:
-    """Shell commands that set the variables with the element of a copy; empty if its index is the element."""
+    """Shell commands that set variables to the element of a copy; empty if the element equals its index."""
     if tuple(elements) == tuple(range(len(elements))):
         return ""
     first, second = INDEX_VARIABLES

@@ -17,7 +17,7 @@ from kilauea.cli.jobs.script import Script
 from kilauea.cli.vcctl.command import CommandError
 
 JOB_NAME = "kilauea.dev/job-name"
-"""Annotation of a job with the name that its user gave it, which several jobs may have."""
+"""Annotation of a job with the name given by its user, which need not be unique."""
 _MEMORY = re.compile(r"(\d{1,15})([kmgt]?)b?", re.ASCII | re.IGNORECASE)
 _GPU = re.compile(r"(?:gres:)?(?:gpu)(?::([A-Za-z][\w.-]*))?(?::(\d{1,6}))?", re.ASCII)
 _COUNT = re.compile(r"(?:([A-Za-z][\w.-]*):)?(\d{1,6})", re.ASCII)
@@ -33,19 +33,19 @@ _PATTERNS = {
     "n": "${SLURM_NODEID:-0}",
     "t": "${SLURM_PROCID}",
 }
-"""Parts of names of output files, as a shell writes them."""
+"""Patterns in names of output files, in shell syntax."""
 _OF_A_COPY = re.compile(r"%\d*[at]")
-"""In a name that is another one for each copy."""
+"""A pattern that differs between copies."""
 
 
 class Shape(NamedTuple):
-    """Copies of the script and what each of them gets.
+    """Copies of the script and their resources.
 
     Attributes:
         tasks: number of copies.
-        apart: True if each is on a node of its own.
-        memory: of each copy, as a quantity; empty for none.
-        gpus: of each copy.
+        apart: True if each is on a separate node.
+        memory: memory of each copy, as a quantity; empty for none.
+        gpus: GPUs of each copy.
     """
 
     tasks: int
@@ -55,7 +55,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(given: Mapping[str, Any], note: Callable[[str], None]) -> Shape:
-    """The copies that options of Slurm ask for.
+    """The copies that options of Slurm request.
 
     Raises:
         CommandError: an option is invalid, or amounts do not divide among the copies.
@@ -83,7 +83,7 @@ def _nodes(text: str) -> int:
 
 
 def _memory(option: str, text: str, parts: int) -> str:
-    """An amount as a quantity, divided by a number; a bare number is megabytes, as in Slurm; 0 means no request."""
+    """Parse an amount and divide it by a number; without a unit it is in megabytes, as in Slurm; 0 means no request."""
     found = _MEMORY.fullmatch(text)
     if found is None:
         raise CommandError(f'{option}: invalid amount "{text}": use 4000 (megabytes), 4000M or 4G')
@@ -98,7 +98,7 @@ def _times(amount: str, count: int) -> str:
 
 
 def _gpus(given: Mapping[str, Any], tasks: int, on_node: int, note: Callable[[str], None]) -> int:
-    """GPUs of each copy."""
+    """Number of GPUs of each copy."""
     if given["gpus_per_task"]:
         return _count("--gpus-per-task", given["gpus_per_task"], note)
     for option, text, copies in (
@@ -136,7 +136,7 @@ def _divided(option: str, count: int, copies: int) -> int:
 def request_of(
     script: Script, arguments: Sequence[str], given: Mapping[str, Any], namespace: str, note: Callable[[str], None]
 ) -> Request:
-    """The job that a script asks for.
+    """The job that a script requests.
 
     Raises:
         CommandError: an option is invalid.
@@ -167,7 +167,7 @@ def request_of(
 
 
 def slurm_variables(request: Request, job_name: str, folder: str) -> list[dict[str, Any]]:
-    """The variables that scripts read: those whose value is known."""
+    """The variables for scripts, as far as their values are known."""
     copies = request.tasks or request.nodes or 1
     elements = request.elements
     index = _field(f"metadata.labels['{INDEX_LABEL}']")
@@ -201,9 +201,9 @@ def _field(path: str) -> dict[str, Any]:
 
 
 def redirection(output: str, error: str, open_mode: str, copies: int = 1) -> str:
-    """Shell commands that send the output to files, whose names have Slurm's patterns.
+    """Shell commands that redirect output to files, whose names may contain Slurm's patterns.
 
-    Copies that write to the same file append to it, or each would remove what the others have written.
+    Copies that write to the same file append to it; otherwise each would truncate the output of the others.
     """
 
     def arrow(name: str) -> str:
@@ -218,13 +218,13 @@ def redirection(output: str, error: str, open_mode: str, copies: int = 1) -> str
 
 
 def output_place(job: Obj, output: str, error: str, *, here: bool) -> str:
-    """The place of a job's output: `output in /home/ada/out-eval-g7v2x.txt`, or the command that shows it.
+    """The location of a job's output: `output in /home/ada/out-eval-g7v2x.txt`, or the command that shows it.
 
     Args:
-        job: as the server has it.
+        job: the job on the server.
         output: name of the file for the output, with Slurm's patterns; empty for none.
         error: the same for standard error.
-        here: True if pods are processes of this machine; elsewhere the files are not written.
+        here: True if pods are processes on this machine; otherwise the files are not written.
     """
     (task,) = job["spec"]["tasks"]
     name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]

@@ -30,7 +30,7 @@ class Column(NamedTuple):
 
 
 def clock(seconds: int) -> str:
-    """A time as Slurm writes it: `1-02:03:04`, `2:03:04`, `3:04`."""
+    """Format a time like Slurm: `1-02:03:04`, `2:03:04`, `3:04`."""
     days, rest = divmod(seconds, DAY)
     hours, rest = divmod(rest, HOUR)
     minutes, rest = divmod(rest, MINUTE)
@@ -58,7 +58,7 @@ def _moment(at: int | None) -> str:
 
 
 def _exit(record: Record) -> str:
-    """Exit code and signal, as `sacct` writes them."""
+    """Exit code and signal in the format of `sacct`."""
     return f"0:{record.exit_code - 128}" if record.exit_code > 128 else f"{record.exit_code}:0"
 
 
@@ -106,7 +106,7 @@ def squeue_lines(form: str, records: Sequence[Record], now: int, *, heading: boo
     """Lines of a format such as `%.18i %t`; without widths, columns are as wide as their cells.
 
     Raises:
-        CommandError: a letter is not known.
+        CommandError: a letter is unknown.
     """
     fields = list(_FIELD.finditer(form))
     for field in fields:
@@ -133,10 +133,10 @@ def _cell(letter: str, record: Record, now: int) -> str:
 
 
 def sacct_columns(text: str) -> list[Column]:
-    """Columns by name, without regard to case; a width such as `%20` after a name has no effect.
+    """Columns by name, case-insensitively; a width such as `%20` after a name has no effect.
 
     Raises:
-        CommandError: a name is not known.
+        CommandError: a name is unknown.
     """
     known = {name.lower(): column for name, column in SACCT.items()}
     found = []

@@ -19,7 +19,7 @@ def after(commands: str, command: Sequence[str]) -> list[str]:
 
 
 def literal(text: str, names: Collection[str]) -> str:
-    """A text that Kubernetes leaves as it is: it replaces `$$`, and `$(NAME)` for the variables of a container."""
+    """Escape a text so that Kubernetes does not change it: it replaces `$$`, and `$(NAME)` for known variables."""
     if any(found[1] is None or found[1] in names for found in _REFERENCE.finditer(text)):
         return text.replace("$", "$$")
     return text

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 JOB_LABEL = "volcano.sh/job-name"
 INDEX_LABEL = "volcano.sh/task-index"
 MOST_AT_ONCE = 100
-"""Copies whose output is read at the same time; the others follow when one of them has ended."""
+"""Maximum number of copies whose output is read concurrently; the others follow when one has ended."""
 RETRY_SECONDS = 1.0
 _LASTING = (401, 403, 405)
-"""Answers that do not change when one asks again."""
+"""Status codes that do not change on a retry."""
 
 
 class Copy:
@@ -30,10 +30,10 @@ class Copy:
 
     Attributes:
         key: namespace and name.
-        uid: tells it from a later pod of this name.
-        label: its number, as the output shows it.
+        uid: distinguishes it from a later pod with this name.
+        label: its number in the output.
         container: name of its container.
-        ended: set when its container has ended, or it does not exist any more.
+        ended: set when its container has ended, or it no longer exists.
     """
 
     def __init__(self, pod: Obj, label: str) -> None:
@@ -50,7 +50,7 @@ class Copies:
     Args:
         api: the API server.
         output: reads logs.
-        job: uid of the job; pods of an earlier job of this name do not count.
+        job: uid of the job; pods of an earlier job with this name do not count.
         printer: prints the output.
         labels: labels of the copies by their index; an index that is missing is its own label.
         started: called with each copy that has started.
@@ -75,7 +75,7 @@ class Copies:
         self._choosing = asyncio.Lock()
 
     def see(self, pod: Obj, *, exists: bool = True) -> None:
-        """Take note of a pod: read its output once its container has started."""
+        """Process a pod: read its output once its container has started."""
         owners = pod["metadata"].get("ownerReferences") or ()
         if all(owner.get("uid") != self._job for owner in owners):
             return
@@ -90,10 +90,10 @@ class Copies:
             copy.ended.set()
 
     async def finish(self, silence: float) -> Sequence[Copy]:
-        """Wait until all output has been printed; return the copies whose output could not be read to the end.
+        """Wait until all output has been printed; return the copies whose output is incomplete.
 
         Args:
-            silence: seconds without an answer, new or read again, after which the rest is given up.
+            silence: seconds without a response after which the rest is abandoned.
         """
         while pending := [task for task in self._readers if not task.done()]:
             before = self._received
@@ -121,7 +121,7 @@ class Copies:
             await self._printer.end_output(copy.label)
 
     async def _read_stream(self, copy: Copy, stream: str, *, error: bool) -> None:
-        """Read one stream until its container has ended, over lost connections."""
+        """Read one stream until its container has ended, with retries after lost connections."""
         from kilauea.client.container_output import LogPosition
 
         position = LogPosition()
@@ -132,8 +132,8 @@ class Copies:
                 is_own = False
                 async with aclosing(read) as pieces:
                     async for text in pieces:
-                        # Logs are read by name, which may belong to a new pod by now. The last words of one that has
-                        # gone meanwhile are its own.
+                        # Logs are read by name, which may belong to a new pod by now. The last output of a deleted pod
+                        # is its own.
                         if not is_own and await self._is_replaced(copy):
                             return
                         is_own = True
@@ -147,14 +147,14 @@ class Copies:
                     return
                 await asyncio.sleep(RETRY_SECONDS)
             else:
-                # A server that stops ends its answers, too: then the container is not known to have ended at once.
+                # A stopping server ends its responses, too: then the container may not have ended.
                 if is_last or await _set_within(copy.ended, RETRY_SECONDS):
                     return
             if not await self._is_there(copy):
                 return
 
     async def _is_there(self, copy: Copy) -> bool:
-        """True if the pod still exists: a later one of its name has output of its own."""
+        """True if the pod still exists, and is not a later one with its name."""
         try:
             pod = await self._api.get(PODS, copy.key)
         except ApiError as error:
@@ -162,7 +162,7 @@ class Copies:
         return bool(pod["metadata"]["uid"] == copy.uid)
 
     async def _is_replaced(self, copy: Copy) -> bool:
-        """True if there is a later pod of this name."""
+        """True if there is a later pod with this name."""
         try:
             pod = await self._api.get(PODS, copy.key)
         except ApiError:
@@ -172,7 +172,7 @@ class Copies:
     async def _chosen_streams(self, copy: Copy) -> Sequence[tuple[str, bool]]:
         """The streams to read, each with True for standard error.
 
-        If both go to the same place, they are read as one, so that their lines keep their order.
+        If both are written to the same place, they are read as one, so that their lines keep their order.
         """
         async with self._choosing:
             if self._streams is None:
@@ -182,7 +182,7 @@ class Copies:
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:
-    """True if an event is set before the time is over."""
+    """True if an event is set before a timeout."""
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()
@@ -200,12 +200,12 @@ def has_started(pod: Obj) -> bool:
 
 
 def has_ended(pod: Obj) -> bool:
-    """True if the pod will write nothing more."""
+    """True if the pod will not write any more output."""
     states = _states(pod)
     ended = part(pod, "status", "phase") in ("Succeeded", "Failed")
     return ended or (bool(states) and all("terminated" in state for state in states))
 
 
 def exit_code(pods: Sequence[Obj]) -> int:
-    """The largest exit code of some pods; 0 if none is known."""
+    """The highest exit code of some pods; 0 if none is known."""
     return max([int(part(state, "terminated", "exitCode") or 0) for pod in pods for state in _states(pod)], default=0)

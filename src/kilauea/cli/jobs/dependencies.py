@@ -23,14 +23,14 @@ KINDS = ("after", "afterok", "afternotok", "afterany")
 
 
 class Dependency(NamedTuple):
-    """A job that must have started or ended before."""
+    """A job that must have started or ended first."""
 
     kind: str
     job: str
 
 
 def parse_dependencies(text: str) -> Sequence[Dependency]:
-    """Dependencies from `afterok:JOB:JOB,afterany:JOB`.
+    """Parse dependencies such as `afterok:JOB:JOB,afterany:JOB`.
 
     Raises:
         CommandError: the text is not a list of dependencies.
@@ -46,7 +46,7 @@ def parse_dependencies(text: str) -> Sequence[Dependency]:
 
 
 async def wait_for(api: Api, namespace: str, dependencies: Sequence[Dependency]) -> None:
-    """Wait until jobs are as dependencies want them; say so, because the cluster does not wait for them.
+    """Wait until dependencies are satisfied; reports this, because the cluster does not wait for them.
 
     Raises:
         Failure: a dependency can never be satisfied.
@@ -68,14 +68,14 @@ async def wait_for(api: Api, namespace: str, dependencies: Sequence[Dependency])
 
 
 async def _lost(error: ApiError) -> None:
-    """A server that restarts is asked again without a word."""
+    """Do nothing: requests to a restarting server are retried silently."""
 
 
 def _is_met(dependency: Dependency, phase: str) -> bool:
     """True if a job in this phase satisfies a dependency.
 
     Raises:
-        Failure: it never will.
+        Failure: it never will satisfy it.
     """
     if dependency.kind == "after":
         return phase not in ("", "Pending")

@@ -1,4 +1,4 @@
-"""Following a job: its live output, why it waits, its restarts, and its exit code."""
+"""Follows a job: its live output, its reasons to wait, its restarts, and its exit code."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from kilauea.client.container_output import ContainerOutput
 
 OVER = frozenset({"Completed", "Failed", "Terminated"})
-"""Phases after which a job has no more output; an aborted one can be resumed."""
+"""Phases after which a job has no more output; an aborted job can be resumed."""
 _WAITING = ("", "Pending", "Aborting", "Aborted", "Restarting")
 REASON_SECONDS = 1.0
-"""Seconds that a reason to wait lasts before it is printed: each job waits a moment for the next cycle."""
+"""Seconds that a reason to wait must last before it is printed: each job briefly waits for the next cycle."""
 SILENCE_SECONDS = 15.0
-"""Time without output after the end of a job, after which the rest of its output is given up."""
+"""Seconds without output after the end of a job, after which the rest of its output is abandoned."""
 DELETED = 1
 """Exit code of a job that was deleted, or terminated before a copy had an exit code."""
 
@@ -39,10 +39,10 @@ class Follower:
     Args:
         api: the API server.
         output: reads logs.
-        job: the job as it was created.
+        job: the created job.
         printer: prints output and messages.
         labels: labels of the copies by their index.
-        largest: True if the exit code is the largest of all copies, also of a job that is Completed.
+        largest: True to return the highest exit code of all copies, even for a Completed job.
         started: called with each copy that has started.
     """
 
@@ -88,7 +88,7 @@ class Follower:
     # --- watches
 
     async def _watch_job(self) -> None:
-        """Report the phases of the job until it is over."""
+        """Report the phases of the job until it has ended."""
         last = ""
         async with aclosing(states_of(self._api, VC_JOBS, self._key, self._lost)) as states:
             async for job in states:
@@ -125,7 +125,7 @@ class Follower:
     # --- messages
 
     async def _note(self, **reasons: str) -> None:
-        """Print the reason to wait if it lasts; the same one with other numbers is not printed again."""
+        """Print the reason to wait if it lasts; the same reason with other numbers is not repeated."""
         self._reasons |= reasons
         waits = phase_of(self._job) in _WAITING
         reason = self._reasons["job"] or (self._reasons["group"] if waits else "")
@@ -161,14 +161,14 @@ class Follower:
     # --- the end
 
     async def _last_pods(self) -> Sequence[Obj]:
-        """The pods after the end of the job; those that the watch has not shown yet are read, too."""
+        """The pods after the end of the job; those that the watch has not shown yet are read as well."""
         pods = await objects(self._api, PODS, self._key.namespace, f"{JOB_LABEL}={self._key.name}")
         for pod in pods:
             self._copies.see(pod)
         return pods
 
     async def _result(self, pods: Sequence[Obj]) -> int:
-        """The exit code, which is explained if it is not 0."""
+        """The exit code, with an explanation if it is not 0."""
         if not self._job:
             await self._say_error("was deleted")
             return DELETED
@@ -184,7 +184,7 @@ class Follower:
 
 
 async def _first(main: Coroutine[Any, Any, None], others: Sequence[asyncio.Task[None]]) -> None:
-    """Run a coroutine to its end, or until one of some tasks fails."""
+    """Run a coroutine until it ends, or one of some tasks fails."""
     task = asyncio.create_task(main)
     try:
         done, _ = await asyncio.wait([task, *others], return_when=asyncio.FIRST_COMPLETED)

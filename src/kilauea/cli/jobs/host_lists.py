@@ -9,7 +9,7 @@ _NUMBERED = re.compile(r"(.*?)(\d+)", re.ASCII | re.DOTALL)
 
 
 def host_list(names: Iterable[str]) -> str:
-    """Names with the same start as one, with their numbers in brackets."""
+    """Combine names with the same prefix, with their numbers in brackets."""
     numbers: dict[tuple[str, int], list[int]] = {}
     plain = []
     for name in sorted(set(names)):

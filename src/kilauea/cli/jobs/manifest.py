@@ -20,7 +20,7 @@ from kilauea.cli.vcctl.job_manifest import Wanted, new_job
 from kilauea.nodes.annotations import STOP_SIGNAL
 
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""Characters of random names: without vowels, so that they spell no words."""
+"""Characters of random names: without vowels, so that they do not form words."""
 USER = "kilauea.dev/user"
 """Annotation of a job with the name of the user who submitted it."""
 
@@ -31,20 +31,20 @@ class Request:
 
     Attributes:
         command: the words of the command.
-        namespace: of the job.
-        name: of the job; if empty, from the command, with a random suffix.
-        queue: of the job; empty for the default.
-        tasks: number of copies; None if it is not given.
-        nodes: number of nodes with a copy on each; None if it is not given.
-        cpus: of each copy.
-        memory: of each copy; empty for no request.
-        gpus: of each copy.
-        image: of the containers.
+        namespace: namespace of the job.
+        name: name of the job; if empty, from the command, with a random suffix.
+        queue: its queue; empty for the default.
+        tasks: number of copies; None if not given.
+        nodes: number of nodes with a copy on each; None if not given.
+        cpus: cpus of each copy.
+        memory: memory of each copy; empty for no request.
+        gpus: GPUs of each copy.
+        image: image of the containers.
         variables: `NAME=VALUE`, or `NAME` for the value in this process.
-        limit: of time, in microseconds; 0 for none.
-        priority_class: of the copies; empty for none.
-        elements: of an array; empty if it is none.
-        at_once: number of its elements that run at a time; 0 for no limit.
+        limit: time limit in microseconds; 0 for none.
+        priority_class: priority class of the copies; empty for none.
+        elements: elements of an array; empty if it is not one.
+        at_once: maximum number of elements that run at a time; 0 for no limit.
     """
 
     command: tuple[str, ...]
@@ -65,7 +65,7 @@ class Request:
 
 
 def job_for(wanted: Request) -> dict[str, Any]:
-    """The job that options describe.
+    """The job described by options.
 
     Raises:
         CommandError: options contradict each other, or one is invalid.
@@ -128,7 +128,7 @@ def _amounts(wanted: Request) -> dict[str, str]:
 
 
 def _spec(wanted: Request) -> dict[str, Any]:
-    """Other fields of the job. An element that is evicted is created again alone, which needs no policy."""
+    """Other fields of the job. An evicted element is recreated alone, which needs no policy."""
     named = {"queue": wanted.queue, "priorityClassName": wanted.priority_class}
     restart = {} if wanted.elements else {"policies": [{"event": "PodEvicted", "action": "RestartJob"}]}
     return {**{key: value for key, value in named.items() if value}, **restart, "plugins": {"env": []}}
@@ -145,7 +145,7 @@ def user_name() -> str:
 
 
 def labels_of(elements: tuple[int, ...]) -> dict[int, str]:
-    """Labels of the copies of an array by their index."""
+    """Labels of the copies of an array by index."""
     return {index: str(element) for index, element in enumerate(elements)}
 
 
@@ -165,13 +165,13 @@ def submitted(job: Any) -> str:
 
 
 def new_name(word: str) -> str:
-    """A name for a job that has none: `train-py-x7k2q` for `./train.py`."""
+    """A generated name for a job: `train-py-x7k2q` for `./train.py`."""
     base = re.sub("[^a-z0-9]+", "-", word.rpartition("/")[2].lower()).strip("-")[:40].strip("-") or "job"
     return f"{base if base[0].isalpha() else 'job-' + base}-{''.join(secrets.choice(LETTERS) for _ in range(5))}"
 
 
 def _apart(name: str) -> dict[str, Any]:
-    """An affinity that puts each pod of a job on a node of its own."""
+    """An affinity that puts each pod of a job on a separate node."""
     of_job = {"matchLabels": {"job.volcano.sh": name}}
     term = {"labelSelector": of_job, "topologyKey": "kubernetes.io/hostname"}
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from kilauea.cli.vcctl.cluster import Cluster
 
 MOST_JOBS = 100_000
-"""Deleted jobs that are shown, the newest."""
+"""Maximum number of deleted jobs to show, the newest."""
 
 
 async def deleted_jobs(
     cluster: Cluster, namespace: str, since: int, present: Collection[tuple[str, str, int]]
 ) -> list[Record]:
-    """Jobs that had not ended by a time and are deleted now; none if the cluster serves no history.
+    """Deleted jobs that had not ended by a time; empty if the cluster does not serve a history.
 
     Args:
         cluster: the cluster.
-        namespace: only of this one; empty for all.
+        namespace: only in this one; empty for all.
         since: microseconds since 1970.
-        present: namespace, name and time of creation of the jobs that there are.
+        present: namespace, name and creation time of existing jobs.
     """
     import msgspec
 
@@ -49,7 +49,7 @@ async def deleted_jobs(
 
 
 def record_of(job: JobRecord, pods: Sequence[PodRecord]) -> Record:
-    """A deleted job. Of pods that were started several times, only the last run counts for its exit code."""
+    """Convert a deleted job. If pods ran several times, only the last run counts for the exit code."""
     last = {pod.name: pod for pod in pods}
     starts = [pod.started or pod.bound for pod in pods]
     return Record(
@@ -74,7 +74,7 @@ def record_of(job: JobRecord, pods: Sequence[PodRecord]) -> Record:
 
 
 def _state(job: JobRecord, pods: Sequence[PodRecord]) -> str:
-    """The state in which a job was deleted; one that had not ended was cancelled by that."""
+    """The state in which a job was deleted; an unfinished one was thereby cancelled."""
     reasons = {pod.reason for pod in pods if pod.state not in (SUCCEEDED, EVICTED, DELETED, LOST)}
     if job.state == "Failed" and "OOMKilled" in reasons:
         return "OUT_OF_MEMORY"

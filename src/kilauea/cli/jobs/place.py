@@ -27,7 +27,7 @@ _OF_THE_SHELL = frozenset({"_", "OLDPWD", "PWD", "SHLVL"})
 
 
 async def is_this_machine(api: Api, server: str) -> bool:
-    """True if a node runs pods as processes of this machine; only a server on this machine has such nodes."""
+    """True if a node runs pods as processes on this machine; only a server on this machine has such nodes."""
     if not is_loopback(server):
         return False
     try:
@@ -53,7 +53,7 @@ def _is_here(node: Mapping[str, Any], boot: str) -> bool:
 
 
 def exported(spec: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables as `--export` names them: ALL, NONE, or names, each with a value or that of this process.
+    """Variables selected by `--export`: ALL, NONE, or names, each with a value or that of this process.
 
     Raises:
         CommandError: a name is invalid, or has no value.
@@ -79,18 +79,18 @@ def _all(environment: Mapping[str, str]) -> dict[str, str]:
 def put_in_place(job: dict[str, Any], folder: str, export: str, *, here: bool, files: Sequence[str] = ()) -> None:
     """Set the working folder and the variables of a job's containers.
 
-    On this machine they share the home folder of the user if they work in it, else their working folder, and those of
-    the files that they write. Everything else that a process writes ends with it.
+    On this machine, they share the user's home folder if they work in it, otherwise their working folder, and the
+    folders of their output files. Other written files are lost at the end.
 
     Args:
         job: the job; changed.
-        folder: as the user gave it; if empty, the current one on this machine, else that of the image.
-        export: as `--export` has it; if empty, ALL on this machine, else NONE.
-        here: True if pods are processes of this machine.
+        folder: the folder given by the user; if empty, the current one on this machine, otherwise that of the image.
+        export: value of `--export`; if empty, ALL on this machine, otherwise NONE.
+        here: True if pods are processes on this machine.
         files: files that the job writes, relative to its working folder; names may have Slurm's patterns.
 
     Raises:
-        CommandError: `export` is invalid, or there is no such folder on this machine.
+        CommandError: `export` is invalid, or the folder does not exist on this machine.
     """
     given = exported(export or ("ALL" if here else "NONE"), os.environ)
     working = os.path.abspath(folder or os.getcwd())
@@ -105,7 +105,7 @@ def put_in_place(job: dict[str, Any], folder: str, export: str, *, here: bool, f
     for task in job["spec"]["tasks"]:
         pod = task["template"]["spec"]
         if here:
-            # Simulated nodes may stand beside this machine, and would run nothing.
+            # There may be simulated nodes in addition to this machine, which would run nothing.
             pod["nodeSelector"] = {**(pod.get("nodeSelector") or {}), NODE_RUNTIME: PROCESS}
         if volumes:
             pod["volumes"] = [*(pod.get("volumes") or ()), *volumes]

@@ -1,6 +1,6 @@
 """Output of copies of a job, and messages about it, written without blocking the event loop.
 
-A terminal may be slow or stopped. Then a writer waits in a thread of its own, no more output is read, and signals are
+A terminal may be slow or stopped. Then a writer waits in a separate thread, no more output is read, and signals are
 still handled.
 """
 
@@ -15,14 +15,14 @@ from functools import partial
 from kilauea.api.printing import printable
 
 MOST_HELD = 64 * 1024
-"""Bytes of a line without an end that are held back for its label; a longer line is broken."""
+"""Maximum bytes of an unfinished line that are held back for its label; longer lines are split."""
 
 
 class Printer:
     """Writes to standard output and standard error.
 
     Args:
-        labelled: True to begin each line with the label of its copy.
+        labelled: True to prefix each line with the label of its copy.
         quiet: True to print errors only, no progress.
     """
 
@@ -31,9 +31,9 @@ class Printer:
         self._held: dict[tuple[str, bool], bytes] = {}
         self._threads = {error: ThreadPoolExecutor(1, "stderr" if error else "stdout") for error in (False, True)}
         self.is_writing = 0
-        """Number of writes under way."""
+        """Number of writes in progress."""
         self.closed = asyncio.Event()
-        """Set when nothing reads standard output any more; further output is dropped."""
+        """Set when standard output is no longer read; further output is dropped."""
 
     @staticmethod
     def is_one_place() -> bool:
@@ -50,7 +50,7 @@ class Printer:
         await self._write(data, error=error)
 
     async def end_output(self, label: str) -> None:
-        """Write the last line of a copy, if it had no end."""
+        """Write the last line of a copy, if it was unfinished."""
         for error in (False, True):
             if rest := self._held.pop((label, error), b""):
                 await self._write(_lines(label, rest + b"\n"), error=error)

@@ -29,11 +29,11 @@ def access_options(command: Command) -> Command:
 
 
 def with_cluster(kubeconfig: str, agent: str, work: Callable[[Api, Cluster], Awaitable[T]]) -> T:
-    """Do something with a cluster; errors become messages and exit codes.
+    """Run work on a cluster; errors become messages and exit codes.
 
     Raises:
         Usage: the cluster or an option is invalid.
-        Failure: the server refuses a request.
+        Failure: the server rejects a request.
     """
     from kilauea.api.ports import ApiError
     from kilauea.cli.api_errors import unread_cluster
@@ -75,12 +75,12 @@ def namespace_of(cluster: Cluster, namespace: str, all_namespaces: bool) -> str:
 
 
 def words_of(texts: tuple[str, ...]) -> frozenset[str]:
-    """Words of an option that is repeatable and takes lists."""
+    """Words of a repeatable option that accepts lists."""
     return frozenset(word for text in texts for word in text.split(",") if word)
 
 
 def takes(record: Record, jobs: frozenset[str], users: frozenset[str], queues: frozenset[str]) -> bool:
-    """True if a record is one of these jobs, users and queues; an empty set takes all."""
+    """True if a record matches these jobs, users and queues; an empty set matches all."""
     return (
         (not jobs or record.job in jobs or record.id in jobs)
         and (not users or record.user in users)
@@ -92,7 +92,7 @@ def states_of_words(words: frozenset[str], default: tuple[str, ...]) -> frozense
     """States by their long or short names, or `all`.
 
     Raises:
-        CommandError: a name is not known.
+        CommandError: a name is unknown.
     """
     from kilauea.cli.jobs.records import STATES
     from kilauea.cli.vcctl.command import CommandError

@@ -1,4 +1,4 @@
-"""The reasons for which a job waits, as its objects state them."""
+"""The reasons why a job waits, from its objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 
 
 def job_reason(job: Obj) -> str:
-    """The reason on the job itself: a fault, or that it is suspended; empty for none."""
+    """The reason on the job itself: a fault, or its suspension; empty for none."""
     state = part(job, "status", "state") or {}
     if state.get("phase") in ("Aborting", "Aborted"):
         return f"it is suspended; `vresume -n {job['metadata']['name']}` continues it"
@@ -28,7 +28,7 @@ def group_reason(group: Obj | None) -> str:
 
 
 def waiting_condition(group: Obj | None) -> Mapping[str, Any] | None:
-    """The newest condition that says why a pod group waits; None if it does not wait."""
+    """The newest condition with the reason why a pod group waits; None if it does not wait."""
     conditions = part(group or {}, "status", "conditions") or ()
     true = [each for each in conditions if each.get("status") == "True"]
     last = max(true, key=lambda each: str(each.get("lastTransitionTime") or ""), default=None)
@@ -36,7 +36,7 @@ def waiting_condition(group: Obj | None) -> Mapping[str, Any] | None:
 
 
 def fault_of(pod: Obj) -> str:
-    """The reason why a container of a pod does not start, or why the pod was ended from outside; empty for none."""
+    """The reason why a container of a pod does not start, or why the pod was terminated; empty for none."""
     for status in part(pod, "status", "containerStatuses") or ():
         state = status.get("state") or {}
         waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}

@@ -30,7 +30,7 @@ STATES: Mapping[str, str] = {
     "TIMEOUT": "TO",
     "OUT_OF_MEMORY": "OOM",
 }
-"""States as `squeue` names them, with their short forms."""
+"""States in `squeue`, with their short forms."""
 ACTIVE = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "REQUEUED")
 _BY_PHASE = {
     "": "PENDING",
@@ -50,26 +50,26 @@ _BY_POD = {"Pending": "PENDING", "Running": "RUNNING", "Succeeded": "COMPLETED",
 
 @dataclass(frozen=True)
 class Record:
-    """A job, an element of an array, or the elements that wait.
+    """A job, an element of an array, or its waiting elements.
 
     Attributes:
         id: name of the job, and the element: `sweep-x7k2q_3`, `sweep-x7k2q_[4-9]`.
         job: name of the job.
-        namespace: of the job.
-        name: as its user gave it.
-        queue: of the job.
-        user: who submitted it; `-` if that is not known.
+        namespace: its namespace.
+        name: the name given by its user.
+        queue: its queue.
+        user: its submitter; `-` if unknown.
         state: one of `STATES`.
-        submitted: microseconds since 1970; None if it is not known.
+        submitted: microseconds since 1970; None if unknown.
         started: microseconds since 1970; None before the start.
         ended: microseconds since 1970; None before the end.
-        ran: seconds of the last run of a job that has no pods any more, such as a suspended one.
+        ran: seconds of the last run of a job without pods, such as a suspended one.
         nodes: names of the nodes.
-        wanted_nodes: number of nodes of a job that waits.
-        cpus: of all its copies, in thousandths.
+        wanted_nodes: number of nodes of a waiting job.
+        cpus: cpus of all its copies, in thousandths.
         limit: time limit in seconds; 0 for none.
-        exit_code: the largest of its copies; 0 if none is known.
-        reason: a word for why it waits; empty for none.
+        exit_code: the highest of its copies; 0 if none is known.
+        reason: the reason why it waits, one word; empty for none.
         message: the reason in words.
     """
 
@@ -94,7 +94,7 @@ class Record:
 
 
 def state_of_phase(phase: str) -> str:
-    """The state that a phase of a job stands for."""
+    """The state for a phase of a job."""
     return _BY_PHASE.get(phase, "PENDING")
 
 
@@ -115,7 +115,7 @@ def records_of(jobs: Sequence[Obj], pods: Sequence[Obj], groups: Sequence[Obj]) 
 
 
 def _records(job: Obj, pods: Sequence[Obj], group: Obj | None) -> Iterator[Record]:
-    """The record of a job, or those of an array: one for each element that has started, one for the others."""
+    """The record of a job, or those of an array: one for each started element, one for the others."""
     elements = _elements(job)
     if not elements:
         yield _record(job, "", pods, _state(job, pods), group)
@@ -197,7 +197,7 @@ def _record(
 
 
 def _reason(job: Obj, group: Obj | None) -> tuple[str, str]:
-    """A word and a message for why a job waits."""
+    """The reason why a job waits, as a word and a message."""
     if message := job_reason(job):
         suspended = phase_of(job) in ("Aborted", "Aborting")
         return "JobHeldUser" if suspended else str(part(job, "status", "state", "reason") or "None"), message
@@ -215,7 +215,7 @@ def _reason(job: Obj, group: Obj | None) -> tuple[str, str]:
 
 
 def _reason_of_pods(pods: Sequence[Obj]) -> tuple[str, str]:
-    """The reason why the first of some pods waits that has one."""
+    """The first reason among some waiting pods."""
     for pod in sorted(pods, key=lambda each: str(each["metadata"]["name"])):
         for condition in part(pod, "status", "conditions") or ():
             if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
@@ -234,7 +234,7 @@ def _times(pods: Sequence[Obj]) -> tuple[int | None, int | None]:
 
 
 def _last_run(job: Obj) -> int:
-    """Seconds for which a job was Running when it last was, by the times of its conditions; 0 if it never was."""
+    """Duration of the last run of a job in seconds, by the times of its conditions; 0 if it never ran."""
     conditions = part(job, "status", "conditions") or ()
     times = {str(each.get("status")): _time(each.get("lastTransitionTime")) for each in conditions}
     started = times.get("Running")
@@ -245,7 +245,7 @@ def _last_run(job: Obj) -> int:
 
 
 def _time(text: Any) -> int | None:
-    """A moment; None for none, which kubelets write as 1970 for a container that could not start."""
+    """A time; None if missing, which kubelets write as 1970 for a container that could not start."""
     try:
         return (parse_time(text) or None) if text else None
     except ValueError:
@@ -257,7 +257,7 @@ def _limit(tasks: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _wanted_nodes(job: Obj) -> int:
-    """Nodes that a job needs at least: as many as copies if each is on one of its own, else one."""
+    """Minimum number of nodes of a job: as many as copies if each is on a separate one, otherwise one."""
     tasks = part(job, "spec", "tasks") or []
     apart = any(part(task, "template", "spec", "affinity", "podAntiAffinity") for task in tasks)
     return sum(int(task.get("replicas") or 0) for task in tasks) if apart else 1
@@ -269,7 +269,7 @@ def _cpus(task: Mapping[str, Any]) -> int:
 
 
 def pod_cpus(spec: Mapping[str, Any]) -> int:
-    """CPUs that the containers of a pod request, in thousandths; an invalid amount counts as none."""
+    """CPUs that the containers of a pod request, in thousandths; an invalid amount counts as 0."""
     total = 0
     for container in spec.get("containers") or ():
         amount = part(container, "resources", "requests", "cpu") or part(container, "resources", "limits", "cpu") or 0
@@ -281,12 +281,12 @@ def pod_cpus(spec: Mapping[str, Any]) -> int:
 
 
 def cpu_count(record: Record) -> str:
-    """CPUs as Slurm counts them: whole ones."""
+    """CPUs as in Slurm: whole ones."""
     return str(math.ceil(record.cpus / 1000))
 
 
 def elapsed(record: Record, now: int) -> int:
-    """Seconds that a job has run."""
+    """Run time of a job in seconds."""
     if record.started is None:
         return record.ran
     return max(0, (record.ended if record.ended is not None else now) - record.started) // SECOND

@@ -12,7 +12,7 @@ from kilauea.cli.vcctl.command import CommandError
 
 MARKS = ("#SBATCH", "#KILAUEA")
 MOST_BYTES = 100_000
-"""Bytes of a script: it is an argument of its interpreter, and Linux has room for 128 KiB in one."""
+"""Maximum size of a script: it is an argument of its interpreter, and Linux allows 128 KiB."""
 LAUNCHERS = re.compile(r"^\s*(srun|sbcast|sattach|salloc)\b")
 _PYTHON = re.compile(r"python[0-9.]*")
 
@@ -28,9 +28,9 @@ class Script(NamedTuple):
     """A batch script.
 
     Attributes:
-        name: of its file, for messages and `$0`.
+        name: name of its file, for messages and `$0`.
         interpreter: words before `-c`.
-        text: all of it.
+        text: the whole text.
         directives: lines with options.
         launches: number and command of each line that starts a program of Slurm.
     """
@@ -43,11 +43,11 @@ class Script(NamedTuple):
 
     @property
     def is_shell(self) -> bool:
-        """True if shell commands can stand before its text."""
+        """True if shell commands can precede its text."""
         return _program(self.interpreter) in SHELLS
 
     def command(self, arguments: Sequence[str]) -> list[str]:
-        """The words that run it."""
+        """The command that runs it."""
         if self.is_shell:
             return [*self.interpreter, "-c", self.text, self.name, *arguments]
         return [*self.interpreter, "-c", self.text, *arguments]
@@ -57,7 +57,7 @@ def read_script(name: str, data: bytes) -> Script:
     """Read a batch script.
 
     Raises:
-        CommandError: it cannot be run, or a line with options cannot be read.
+        CommandError: it cannot be run, or a line with options is invalid.
     """
     if len(data) > MOST_BYTES:
         raise CommandError(f"{name}: {len(data)} bytes are too many, at most {MOST_BYTES}: call a file from the script")

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 STDIN = 0
 _AT_ONCE, _MOST_WAITING = 64 * 1024, 4
-"""Bytes of a piece, and the number of pieces that are read ahead."""
+"""Bytes of a chunk, and number of chunks to read ahead."""
 _LOOK_SECONDS = 0.2
-"""Seconds between two looks at whether this command is in the foreground of its terminal, so that it may read."""
+"""Seconds between two checks if this command is in the foreground of its terminal, so that it may read."""
 _FORBIDDEN = (401, 403)
 
 
@@ -41,13 +41,13 @@ def has_input(descriptor: int = STDIN) -> bool:
 
 
 class StandardInput:
-    """Passes standard input to the copies of a job.
+    """Forwards standard input to the copies of a job.
 
     Args:
-        containers: reaches their inputs.
+        containers: connects to their inputs.
         copies: number of copies that start together.
         printer: prints errors.
-        descriptor: what is read.
+        descriptor: the descriptor to read.
     """
 
     def __init__(self, containers: ContainerInput, copies: int, printer: Printer, descriptor: int = STDIN) -> None:
@@ -58,11 +58,11 @@ class StandardInput:
         self._is_read = self._is_told = False
 
     def begin(self, copy: Copy) -> None:
-        """A copy has started."""
+        """Handle a copy that has started."""
         self._start(self._serve(copy))
 
     async def stop(self) -> None:
-        """Pass on no more."""
+        """Stop forwarding."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -87,14 +87,14 @@ class StandardInput:
                     if attachment in self._attached:
                         self._attached.remove(attachment)
         except ApiError as error:
-            # A copy that has ended already, or is simulated, needs no input.
+            # A copy that has already ended, or is simulated, needs no input.
             if error.code in _FORBIDDEN and not self._is_told:
                 self._is_told = True
                 await self._printer.error(f"the input of {copy.key.name} cannot be written: {error}")
             self._count()
 
     def _count(self) -> None:
-        """A copy is attached, or cannot be; with the last one, reading begins."""
+        """Count an attached copy, or one that cannot be attached; with the last one, reading starts."""
         self._tried += 1
         if self._tried >= self._copies and not self._is_read:
             self._is_read = True
@@ -108,7 +108,7 @@ class StandardInput:
 
 
 class _Reader:
-    """Reads in a thread, as files cannot be waited for. The thread may wait for input when this command ends."""
+    """Reads in a thread, as files do not support waiting. The thread may still wait when this command ends."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -120,7 +120,7 @@ class _Reader:
         threading.Thread(target=self._run, name="stdin", daemon=True).start()
 
     async def read(self) -> bytes:
-        """Return what comes next; nothing at the end."""
+        """Return the next chunk; empty at the end."""
         data = await self._pieces.get()
         self._slots.release()
         return data

@@ -1,4 +1,4 @@
-"""Submitting a job and following it, as `srun` does: its output, signals that end it, and its exit code."""
+"""Submits a job and follows it, like `srun`: its output, signals that end it, and its exit code."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from kilauea.client.access import Access
 
 SIGNALLED = 128
-"""Exit codes of shells are this number plus that of the signal."""
+"""Offset of exit codes for signals, as in shells."""
 DEFAULT_GRACE = 30
 GOODBYE_SECONDS = 0.05
-"""Time for connections that were in use to close, before the event loop ends."""
+"""Seconds for used connections to close, before the event loop ends."""
 AGAIN_SECONDS = 0.5
-"""Seconds within which the same signal is the first one again."""
+"""Seconds within which the same signal counts as a duplicate of the first."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -43,9 +43,9 @@ class Streamed(NamedTuple):
 
     Attributes:
         make: returns the manifest, once the cluster is known.
-        submitted: returns what to say when it is submitted.
+        submitted: returns the message after the submission.
         labels: labels of the copies by their index.
-        largest: True if the exit code is the largest of all copies, also of a job that is Completed.
+        largest: True to return the highest exit code of all copies, even for a Completed job.
     """
 
     make: Callable[[Api], Awaitable[Obj]]
@@ -78,12 +78,12 @@ async def stream(access: Access, job: Streamed, printer: Printer) -> int:
 
 
 class Interrupts:
-    """Signals to this command: the first ends the job, the second leaves at once.
+    """Signals to this command: the first ends the job, the second exits at once.
 
-    `timeout` sends a signal to a process and then to its group, so that it comes twice: that counts once.
+    `timeout` sends a signal to a process and then to its group, so that it arrives twice: that counts once.
 
     Attributes:
-        number: of the signal that ended the job; 0 for none.
+        number: number of the signal that ended the job; 0 for none.
     """
 
     def __init__(self, printer: Printer) -> None:
@@ -92,7 +92,7 @@ class Interrupts:
         self._name = ""
         self._first = 0.0
         self._asked = False
-        """True once the cluster knows that the job is to end."""
+        """True once the cluster knows that the job should end."""
         self.number = 0
 
     @contextmanager
@@ -115,12 +115,12 @@ class Interrupts:
                 return
             how = "may still be ending" if self._asked else "was not told to end, scancel does that"
             os.write(2, f"Left at once; {self._name or 'the job'} {how}.\n".encode())
-            os._exit(SIGNALLED + number)  # a writer may wait for a terminal that is stopped
+            os._exit(SIGNALLED + number)  # a writer may wait for a stopped terminal
         self.number, self._first = number, now
         self._came.set()
 
     async def end(self, api: Api, job: Obj) -> None:
-        """Wait for a signal, or for the end of what reads the output; then end the job."""
+        """Wait for a signal, or until the output is no longer read; then end the job."""
         self._name = job["metadata"]["name"]
         tasks = [asyncio.create_task(each.wait()) for each in (self._came, self._printer.closed)]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -137,7 +137,7 @@ class Interrupts:
         self._asked = True
 
     def _passed(self, job: Obj) -> signal.Signals:
-        """The signal that processes of the job get: only those on this machine can be told another than SIGTERM."""
+        """The signal for the processes of the job: only on this machine can it differ from SIGTERM."""
         here = (_pod(job).get("nodeSelector") or {}).get(NODE_RUNTIME) == PROCESS
         return signal.Signals(self.number) if here and self.number in _ENDING else signal.SIGTERM
 
@@ -149,7 +149,7 @@ class Interrupts:
 
 
 async def choose_signal(api: Api, job: Obj, number: signal.Signals) -> None:
-    """Have processes of a job get a signal when it is ended. Without the right to say so they get SIGTERM."""
+    """Set the signal that ends the processes of a job. Without permission to do so, it is SIGTERM."""
     key = key_of(job)
     with suppress(ApiError):
         listed = await api.list(PODS, key.namespace, f"{JOB_LABEL}={key.name}")
@@ -160,7 +160,7 @@ async def choose_signal(api: Api, job: Obj, number: signal.Signals) -> None:
 
 
 async def end_job(api: Api, job: Obj) -> None:
-    """Terminate a job; delete it if that is not allowed. A job that has ended is left alone."""
+    """Terminate a job; delete it if that is not allowed. Finished jobs are not changed."""
     try:
         await order(api, VC_JOBS, key_of(job), "TerminateJob")
     except ApiError as error:
@@ -175,4 +175,4 @@ def _pod(job: Obj) -> dict[str, Any]:
 
 
 def _no_input(copy: Copy) -> None:
-    """Nothing is passed to a copy."""
+    """Do nothing, without input for a copy."""

@@ -1,8 +1,8 @@
 """Charts as SVG: lines over time, and bars. No script, no font, nothing to load.
 
-Every text goes through `escape`, since names come from traces. Colours are after those of Okabe and Ito, which people
-with colour-blindness can tell apart. Series differ without colour, too: lines in their dashes, bars in their hatching,
-as the legend shows. Each chart has a title that screen readers read. `STYLE` and `PATTERNS` belong on the page.
+All text is escaped, since names come from traces. Colours are based on those of Okabe and Ito, which people with colour
+blindness can distinguish. Series also differ without colour: lines by dashes, bars by hatching, as the legend shows.
+Each chart has a title for screen readers. `STYLE` and `PATTERNS` belong on the page.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ COLOURS = ("#0072B2", "#D55E00", "#008A65", "#B65C8D", "#A97400", "#2E86B8", "#0
 DARK_COLOURS = ("#4DA6E0", "#F08A4B", "#2FC79A", "#E19CC3", "#E6B34D", "#8CCBF0", "#FFFFFF", "#C9A93A")
 DASHES = ("", "6 3", "2 2", "8 3 2 3")
 _HATCHES = ("", "M0 6 6 0", "M3 0V6", "M0 6 6 0M0 0 6 6")
-"""Paths that are drawn over bars, in squares of 6 by 6; as many as there are dashes."""
+"""Hatching paths over bars, in squares of 6 by 6; as many as dash patterns."""
 TICKS = 5
 ACROSS = "time since the start of the trace"
 LONGEST_NAME = 20
-"""Characters of a name beside an axis."""
+"""Maximum number of characters of a name beside an axis."""
 STYLE = (
     ".line{stroke:var(--c)}.bar{fill:var(--c)}"
     + "".join(f".s{number}{{--c:{colour}}}" for number, colour in enumerate(COLOURS))
@@ -54,7 +54,7 @@ class Line(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A group of bars: what it is about, and a value of each series; None for no bar."""
+    """A group of bars: its name, and a value for each series; None for no bar."""
 
     name: str
     values: Sequence[float | None]
@@ -70,11 +70,11 @@ def line_chart(
     """Return a chart of lines.
 
     Args:
-        title: what it shows.
+        title: its title.
         lines: the series.
-        across: writes a value of x.
-        up: writes a value of y.
-        top: the largest y of the axis; None for the largest there is.
+        across: formats a value of x.
+        up: formats a value of y.
+        top: the largest y of the axis; None for the largest value.
     """
     xs = [x for line in lines for x, _ in line.points]
     ys = [y for line in lines for _, y in line.points if y is not None]
@@ -100,7 +100,7 @@ def line_chart(
 
 
 def bar_chart(title: str, names: Sequence[str], bars: Sequence[Bar], write: Callable[[float], str]) -> str:
-    """Return a chart of bars to the right, in groups; `names` are those of the series."""
+    """Return a horizontal bar chart, in groups; `names` are those of the series."""
     values = [value for bar in bars for value in bar.values if value is not None]
     if not values:
         return _figure(title, "<p>Nothing to show.</p>")
@@ -136,7 +136,7 @@ def _bar(number: int, x: float, y: float, length: float, thick: float, name: str
 
 
 def _label(name: str) -> str:
-    """A name beside an axis: its beginning if it is long, and all of it as a title."""
+    """A name beside an axis: truncated if it is long, with the full name as a title."""
     if len(name) <= LONGEST_NAME:
         return escape(name)
     return f"{escape(name[: LONGEST_NAME - 1])}…<title>{escape(name)}</title>"
@@ -176,7 +176,7 @@ def _svg(title: str, parts: Sequence[str], height: int = HEIGHT) -> str:
 
 
 def _figure(title: str, content: str, legend_of: Sequence[tuple[str, str]] = ()) -> str:
-    """A chart with its title and its legend: a piece of each series, and its name."""
+    """A chart with its title and its legend: a sample of each series, and its name."""
     items = "".join(
         f'<li><svg class="key" viewBox="0 0 28 12" aria-hidden="true">{key}</svg>{escape(name)}</li>'
         for key, name in legend_of

@@ -12,11 +12,11 @@ from kilauea.cli.table import table
 from kilauea.simulator.replay.comparing import Difference, difference
 
 ENOUGH = 2
-"""Traces from which on something can be said about random variation."""
+"""Minimum number of traces for statements about random variation."""
 
 
 class Line(NamedTuple):
-    """A figure of a queue, or of all (an empty queue), under two configurations."""
+    """A figure of a queue, or of all queues (empty name), under two configurations."""
 
     queue: str
     figure: Figure
@@ -24,7 +24,7 @@ class Line(NamedTuple):
 
 
 def compared(first: Json, second: Json) -> list[Line]:
-    """Return the figures of two configurations that ran on the same traces."""
+    """Compare the figures of two configurations on the same traces."""
     one, other = first["runs"], second["runs"]
     lines = [Line("", figure, found) for figure in figures([*one, *other]) if (found := _found(figure, one, other))]
     queues = sorted({name for run in (*one, *other) for name in run["queues"]})
@@ -64,12 +64,12 @@ def _table(lines: Sequence[Line], names: tuple[str, str], which: str) -> list[st
 
 
 def relative(found: Difference) -> str:
-    """The difference as a part of the first, in brackets."""
+    """The difference as a fraction of the first, in parentheses."""
     return f" ({100 * found.mean / found.first:+.0f}%)" if found.first and found.mean else ""
 
 
 def conclusion(lines: Sequence[Line], names: tuple[str, str]) -> Iterator[str]:
-    """Yield what follows from a comparison."""
+    """Yield the conclusions of a comparison."""
     pairs = max((line.found.pairs for line in lines), default=0)
     if pairs < ENOUGH:
         yield "One trace does not show random variation: simulate with --seeds 10 or more for intervals."

@@ -1,4 +1,4 @@
-"""The metrics of a report that are compared: how to find and format them, and which direction is better."""
+"""The compared metrics of a report: how to find and format them, and which direction is better."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Figure(NamedTuple):
     """A figure of a run.
 
     Attributes:
-        name: in tables.
-        get: finds it in a run; None where it does not exist.
-        write: as text.
+        name: its name in tables.
+        get: returns it from a run; None if it does not exist.
+        write: formats it.
         better: -1 if less is better, 1 if more is, 0 if neither.
     """
 
@@ -27,7 +27,7 @@ class Figure(NamedTuple):
 
 
 def duration(seconds: float) -> str:
-    """Seconds with a unit that suits them."""
+    """Seconds in a suitable unit."""
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
         if abs(seconds) >= size:
             return f"{seconds / size:.1f}{unit}"
@@ -35,7 +35,7 @@ def duration(seconds: float) -> str:
 
 
 def percent(part: float) -> str:
-    """A part of one."""
+    """A fraction as a percentage."""
     return f"{100 * part:.1f}%"
 
 
@@ -45,7 +45,7 @@ def number(value: float) -> str:
 
 
 def at(*path: str) -> Callable[[Json], float | None]:
-    """Return what finds a figure by its path."""
+    """Return a function that finds a figure by its path."""
 
     def get(run: Json) -> float | None:
         found: Any = run
@@ -59,7 +59,7 @@ def at(*path: str) -> Callable[[Json], float | None]:
 
 
 def figures(runs: Sequence[Json]) -> Iterator[Figure]:
-    """Yield the figures that runs have, in the order in which they are shown."""
+    """Yield the available figures of runs, in the order of display."""
     yield Figure("jobs completed", at("jobs", "completed"), number, 1)
     yield Figure("jobs failed", at("jobs", "failed"), number, -1)
     yield Figure("jobs unfinished", at("jobs", "unfinished"), number, -1)
@@ -93,13 +93,13 @@ def _lost(name: str) -> Callable[[Json], float | None]:
 
 
 def resources(runs: Sequence[Json]) -> list[str]:
-    """The resources that runs tell about, cards last."""
+    """The resources in runs, cards last."""
     found = {name for run in runs for name in run["utilisation"]}
     return sorted(found, key=lambda name: ("/" in name, name))
 
 
 def short(name: str) -> str:
-    """A resource in few characters."""
+    """A short name of a resource."""
     return name.rpartition("/")[2]
 
 
@@ -109,11 +109,11 @@ def hours_of(name: str) -> str:
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """The mean of what is known."""
+    """The mean of the known values."""
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None
 
 
 def written(figure: Figure, value: float | None) -> str:
-    """A figure as text; `-` if there is none."""
+    """Format a figure; `-` if there is none."""
     return "-" if value is None else figure.write(value)

@@ -1,4 +1,4 @@
-"""Options of the simulating commands, and what they mean.
+"""Options of the simulating commands, and their interpretation.
 
 @click.command()
 @simulation_options
@@ -32,13 +32,13 @@ BUILT_IN_NAME = "built-in"
 
 @dataclass(frozen=True)
 class Given:
-    """The inputs that the options name.
+    """The inputs given by the options.
 
     Attributes:
         trace: the jobs.
         candidates: clusters and configurations.
-        conditions: what they have in common.
-        findings: what is strange about the files.
+        conditions: the common conditions.
+        findings: oddities in the files.
     """
 
     trace: Trace
@@ -129,7 +129,7 @@ OPTIONS = (
     ),
     plugins_option,
 )
-"""The options that commands which simulate have in common, in the order of their help."""
+"""The common options of commands that simulate, in the order of their help."""
 
 
 @dataclass(frozen=True)
@@ -139,15 +139,15 @@ class Options:
     Attributes:
         paths: files and folders with the cluster.
         trace: the file of the jobs.
-        nodes: a table of nodes; None for none.
-        confs: configurations of the scheduler; none for the built-in one.
-        variants: such as `NAME=PATH`.
-        start: the trace before this time is left out.
-        length: jobs submitted later than so long after that are left out; None for no limit.
+        nodes: a table of nodes, or None.
+        confs: configurations of the scheduler; empty for the built-in one.
+        variants: variants such as `NAME=PATH`.
+        start: time before which the trace is left out.
+        length: length of the used part of the trace; None for no limit.
         load: factor of the arrivals.
         seeds: number of traces.
         failures_every: mean time between failures of a node; 0 for no failures.
-        repair: mean time until a failed node is back.
+        repair: mean time until a failed node returns.
         period: shortest time between two cycles.
         folders: folders with plugins.
     """
@@ -168,7 +168,7 @@ class Options:
 
 
 def simulation_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the common options; it gets their values as its first argument."""
+    """Add the common options to a command; it gets their values as its first argument."""
 
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
@@ -182,10 +182,10 @@ def simulation_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def read_inputs(options: Options) -> Given:
-    """Read what the options name.
+    """Read the inputs given by the options.
 
     Raises:
-        Usage: something cannot be used.
+        Usage: an input is invalid.
     """
     from kilauea.runtime.inputs.extensions import ExtensionError, load_extensions
     from kilauea.runtime.inputs.files import SourceError
@@ -211,10 +211,10 @@ def read_inputs(options: Options) -> Given:
 
 
 def _check_times(options: Options) -> None:
-    """See that the durations among the options make sense.
+    """Check the durations among the options.
 
     Raises:
-        Usage: one does not; names the option and the fix.
+        Usage: a duration is invalid; names the option and the fix.
     """
     if options.period < SECOND // 1000:
         raise Usage("--period: use 1ms or more")
@@ -229,10 +229,10 @@ def _check_times(options: Options) -> None:
 
 
 def _objects(paths: Sequence[str], first: Sequence[Object]) -> tuple[list[Object], list[str]]:
-    """The objects of files, added to others, which those of the same name replace.
+    """The objects of files, added to others, where equal names are replaced.
 
     Raises:
-        Usage: parts of the files cannot be used.
+        Usage: parts of the files are invalid.
         SourceError: a file cannot be read.
     """
     from kilauea.api.errors import object_label
@@ -253,10 +253,10 @@ def _objects(paths: Sequence[str], first: Sequence[Object]) -> tuple[list[Object
 def _candidates(
     options: Options, objects: Sequence[Object], trace: Trace, extensions: Extensions
 ) -> tuple[list[Candidate], list[str]]:
-    """Each configuration with the cluster and with each of its variants, and what is strange about them.
+    """Each configuration with the cluster and with each of its variants, and oddities in them.
 
     Raises:
-        Usage: a configuration or a variant cannot be used, or two have the same name.
+        Usage: a configuration or a variant is invalid, or two have the same name.
         SourceError: a file cannot be read, or there are no nodes.
     """
     from kilauea.runtime.trials.running import Candidate, complete
@@ -281,10 +281,10 @@ def _candidates(
 
 
 def _confs(paths: Sequence[str], extensions: Extensions) -> list[tuple[str, SchedulerConf]]:
-    """Configurations with their names; the built-in one if there are none.
+    """Configurations with their names; without any, the built-in one.
 
     Raises:
-        Usage: one cannot be used.
+        Usage: a configuration is invalid.
     """
     from kilauea.engine.conf import ConfError
     from kilauea.runtime.inputs.conf_file import read_conf
@@ -304,10 +304,10 @@ def _confs(paths: Sequence[str], extensions: Extensions) -> list[tuple[str, Sche
 def _clusters(
     variants: Sequence[str], objects: Sequence[Object]
 ) -> tuple[list[tuple[str, Sequence[Object]]], list[str]]:
-    """The cluster, under an empty name, and its variants; and what is strange about their files.
+    """The cluster, with an empty name, and its variants; and oddities in their files.
 
     Raises:
-        Usage: a variant cannot be used.
+        Usage: a variant is invalid.
     """
     clusters: list[tuple[str, Sequence[Object]]] = [("", objects)]
     findings: list[str] = []
@@ -322,6 +322,6 @@ def _clusters(
 
 
 def _names_of(paths: Sequence[str]) -> list[str]:
-    """Names of configurations, by their files: as short as they are different."""
+    """Names of configurations, from their files: as short as possible, but distinct."""
     stems = [Path(path).stem for path in paths]
     return [stem if stems.count(stem) == 1 else path for stem, path in zip(stems, paths, strict=True)]

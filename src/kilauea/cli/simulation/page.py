@@ -1,4 +1,4 @@
-"""A report of simulations as one page of plots: complete in itself, without scripts, and readable offline."""
+"""A report of simulations as one page of plots: self-contained, without scripts, and readable offline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kilauea.cli.simulation.figures import Json, duration, mean, number, percent
 from kilauea.cli.simulation.tables import report_lines
 
 MOST_QUEUES = 12
-"""Queues that are plotted, those with the most jobs first."""
+"""Maximum number of plotted queues, those with the most jobs first."""
 PAGE_STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:1320px;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
 h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}
@@ -26,7 +26,7 @@ figure li{display:flex;align-items:center;gap:.45em}figure svg.key{width:28px;he
 
 
 def page_of(report: Json) -> str:
-    """Return the page. Plots over time show the trace itself, bars the means of all seeds."""
+    """Return the page. Plots over time show the trace itself, bars show the means of all seeds."""
     configurations = report["configurations"]
     title = f"Simulation of {report['trace']['source']}"
     findings = "".join(f"<li>{escape(each)}</li>" for each in report["trace"]["findings"])

@@ -12,13 +12,13 @@ from kilauea.api.times import SECOND
 from kilauea.cli.simulation.figures import duration
 
 PAUSE = 0.5
-"""Seconds between two states of the line on a terminal."""
+"""Seconds between two updates of the line on a terminal."""
 LONG_PAUSE = 5.0
 """Seconds between two lines elsewhere."""
 
 
 def progress(on_terminal: bool) -> Callable[[str, int, int, int, int], None]:
-    """Return what tells how far a simulation is: on a terminal one line that is written over, elsewhere few lines."""
+    """Return a function that shows the progress of a simulation: on a terminal in one line, elsewhere in few lines."""
     last = time.perf_counter()
 
     def note(name: str, seed: int, at: int, ended: int, count: int) -> None:

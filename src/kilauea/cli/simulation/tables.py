@@ -10,7 +10,7 @@ from kilauea.cli.simulation.figures import Figure, Json, duration, figures, mean
 from kilauea.cli.table import table
 
 MOST_QUEUES = 20
-"""Queues that are listed, those with the most jobs first."""
+"""Maximum number of listed queues, those with the most jobs first."""
 
 
 def report_lines(report: Json) -> list[str]:
@@ -32,7 +32,7 @@ def report_lines(report: Json) -> list[str]:
 
 
 def _is_idle(figure: Figure, values: Sequence[float | None]) -> bool:
-    """True for what did not happen at all and need not be shown."""
+    """True for figures of events that did not occur, which are not shown."""
     rare = ("jobs failed", "jobs unfinished", "pods evicted", "restarts", "lost")
     return figure.name.startswith(rare) and not any(values)
 

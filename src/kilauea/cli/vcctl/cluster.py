@@ -21,7 +21,7 @@ class Cluster:
     """Access to the cluster.
 
     Attributes:
-        kubeconfig: file that the user named; if empty, the same default as kubectl's.
+        kubeconfig: file given by the user; if empty, kubectl's default.
         master: address that replaces the one of the context, or empty.
         agent: user agent of the requests.
     """
@@ -50,7 +50,7 @@ class Cluster:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Api]:
-        """The API, for the length of a block. Its warnings go to standard error, each once, as kubectl shows them.
+        """The API, for the length of a block. Its warnings are printed to standard error, once each, like kubectl's.
 
         Raises:
             AccessError: there is no address.

@@ -155,7 +155,7 @@ class Leaf(_Entry):
 
 
 def _is_told(error: Exception) -> bool:
-    """True if an error is meant for the user."""
+    """True if an error is intended for the user."""
     from kilauea.api.ports import ApiError
     from kilauea.client.access import AccessError
 

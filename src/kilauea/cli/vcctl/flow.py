@@ -38,7 +38,7 @@ TEMPLATE = Kind("JobTemplate", "job template", False)
 
 
 async def create(cluster: Cluster, kind: Kind, file: str) -> None:
-    """Create the objects of a file; report those that are refused, and create the others."""
+    """Create the objects of a file; report rejected ones, and create the others."""
     from kilauea.api.ports import ApiError
 
     wanted = _read(kind, file)

@@ -94,7 +94,7 @@ def _identity(job: Obj) -> Iterator[str]:
     yield _line(1, "UID", metadata.get("uid", ""))
 
 
-# --- what it is
+# --- spec
 
 
 def _spec(spec: Obj, tasks: Sequence[Obj]) -> Iterator[str]:
@@ -164,7 +164,7 @@ def _container(container: Obj) -> Iterator[str]:
         yield _line(5, "Working Dir", container["workingDir"])
 
 
-# --- how it stands
+# --- status
 
 
 def _status(status: Obj, conditions: bool) -> Iterator[str]:
@@ -228,7 +228,7 @@ def _why(job: Obj, status: Obj, conditions: Sequence[Obj]) -> str:
     return "its pods are being created or scheduled"
 
 
-# --- what has happened
+# --- events
 
 
 def _last_time(event: Obj) -> str:

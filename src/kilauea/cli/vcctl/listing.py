@@ -54,7 +54,7 @@ async def show_list(api: Api, listing: Listing, namespace: str, output: str, hea
 
 
 async def _go_on(api: Api, listing: Listing, namespace: str, headers: bool) -> None:
-    """Print the rows, then each row that changes, until the user stops it."""
+    """Print the rows, then each changed row, until the user stops it."""
     form = listing.form
     last: dict[Key, list[str]] = {}
     table: Table | None = None

@@ -52,7 +52,7 @@ async def list_pods(
 
 
 async def _check_queue(api: Api, namespace: str, job: str, queue: str) -> None:
-    """Refuse a job that is in another queue.
+    """Reject a job that is in another queue.
 
     Raises:
         CommandError: the job is in another queue.

@@ -52,7 +52,7 @@ def vresume() -> None:
     vresume_command().main(prog_name="vresume")
 
 
-# --- what they are made of
+# --- their commands
 
 
 def vcctl_command() -> Group:

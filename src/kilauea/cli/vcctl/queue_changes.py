@@ -100,7 +100,7 @@ async def _close_tree(api: Api, name: str, timeout: int) -> None:
         except (ApiError, CommandError) as error:
             left = f"\nnot closed yet: {', '.join(order[number:])}" if len(order) > 1 else ""
             raise CommandError(f"{error}{left}") from error
-    # Only now: a queue with this mark below an open one would be opened at once.
+    # Only now: with this mark, a queue below an open one would be opened at once.
     for each in opened:
         await api.patch(QUEUES, Key("", each), {"metadata": {"annotations": {CLOSED_BY_PARENT: "true"}}})
 
@@ -109,7 +109,7 @@ async def queues_below(api: Api, name: str) -> list[Obj]:
     """The queues below one, leaves first.
 
     Raises:
-        ApiError: there is no such queue.
+        ApiError: the queue does not exist.
     """
     entries = [Entry(queue, {}) for queue in await objects(api, QUEUES)]
     node = forest(entries).find(name)

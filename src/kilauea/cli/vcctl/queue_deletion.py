@@ -1,7 +1,7 @@
 """Deletion of queues and queue trees: leaves first, all or none.
 
-The command first looks for obstacles: queues that cannot be deleted, and pods that hold resources. If the server still
-refuses a deletion, the command restores the queues that it has already deleted.
+The command first checks for obstacles: queues that cannot be deleted, and pods that hold resources. If the server still
+rejects a deletion, the command restores the queues that it has already deleted.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ async def delete_tree(
     await _delete_all(api, queues, wait, timeout)
 
 
-# --- before
+# --- checks
 
 
 async def _check(api: Api, top: str, names: Sequence[str], force: bool) -> None:
-    """Refuse a tree with a queue that cannot be deleted or, unless forced, with pods that hold resources."""
+    """Reject a tree with a queue that cannot be deleted or, unless forced, with pods that hold resources."""
     kept = sorted(KEPT.intersection(names))
     if kept:
         place = f", which is below {top}" if top not in kept else ""
@@ -95,7 +95,7 @@ async def _pods_by_queue(api: Api, names: frozenset[str]) -> Mapping[str, int]:
     return Counter(queues[group] for group in groups if group in queues)
 
 
-# --- one after another
+# --- deletion
 
 
 async def _delete_all(api: Api, queues: Sequence[Obj], wait: bool, timeout: int) -> None:

@@ -47,7 +47,7 @@ class Entry(NamedTuple):
 
     @property
     def state(self) -> str:
-        """The state; empty before the controller has seen it."""
+        """The state; empty before the controller has set it."""
         return str(part(self.queue, "status", "state") or "")
 
 

@@ -1,6 +1,6 @@
 """Queues as a tree, drawn for people and nested for programs.
 
-Queues outside the tree have blocks of their own: those with a missing parent (`orphaned:`), and those below themselves
+Queues outside the tree have separate blocks: those with a missing parent (`orphaned:`), and those in a cycle
 (`cycle:`). Every queue is shown once.
 """
 
@@ -92,7 +92,7 @@ def _turning(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _grown(top: Entry, below: Mapping[str, Sequence[Entry]], seen: set[str]) -> Node:
-    """A queue with all queues below it that have not been seen."""
+    """A queue with all of its descendants that have not been visited."""
     seen.add(top.name)
     node = Node(top, counts=top.counts)
     waiting = [node]
@@ -108,7 +108,7 @@ def _grown(top: Entry, below: Mapping[str, Sequence[Entry]], seen: set[str]) -> 
 
 
 def add_up(node: Node) -> None:
-    """Add the counts of the queues below to each queue."""
+    """Add the counts of its descendants to each queue."""
     for each in node.leaves_first():
         total = Counter(each.entry.counts)
         for child in each.children:
@@ -117,7 +117,7 @@ def add_up(node: Node) -> None:
 
 
 def cut(node: Node, depth: int) -> None:
-    """Leave out queues below a maximum depth; 0 keeps all."""
+    """Remove queues below a maximum depth; 0 keeps all."""
     for at, each in list(node.walk()):
         if depth and at + 1 >= depth:
             each.children = []

@@ -20,7 +20,7 @@ AGAIN_SECONDS = 1.0
 """Pause before the next request to a server that could not be reached."""
 _GONE = 410
 _PASSING = (0, 429, 500, 502, 503, 504)
-"""Codes of errors that pass when a server restarts."""
+"""Codes of temporary errors, for example while a server restarts."""
 
 T = TypeVar("T")
 Events = AsyncGenerator[Seen | Sequence[Obj], None]
@@ -35,9 +35,8 @@ async def states_of(
     Args:
         api: the API server.
         resource: the kind.
-        key: of the object.
-        lost: called when a server that has answered does not do so any more, which is then asked until it does;
-            without it, that is an error.
+        key: key of the object.
+        lost: called when a server stops responding, after which requests are retried; without it, that is an error.
     """
     only = f"metadata.name={key.name}"
     async with aclosing(_followed(api, resource, key.namespace, fields=only, lost=lost)) as events:

@@ -29,17 +29,17 @@ from kilauea.controllers.objects import (
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 LIMITS = {"Complete": ("successfulJobsHistoryLimit", 3), "Failed": ("failedJobsHistoryLimit", 1)}
-"""Numbers of finished jobs to keep, by how they ended."""
+"""Numbers of finished jobs to keep, by their result."""
 
 
 class CronJobController:
-    """Makes jobs by schedules."""
+    """Creates jobs by schedules."""
 
     name = "cronjob-controller"
     interests = (Interest(CRON_JOBS, own_key), Interest(JOBS, ItsController(CRON_JOBS)))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Make a job if one is due, forget old ones, say which run."""
+        """Create a job if one is due, delete old ones, and update the list of active jobs."""
         cron = view.get(CRON_JOBS, key)
         if cron is None or is_going(cron):
             return NOTHING
@@ -61,7 +61,7 @@ class CronJobController:
 
 
 def _running(cron: Obj, jobs: Sequence[Obj]) -> tuple[dict[str, Any], list[Operation]]:
-    """The jobs in the status that are not over, and the events about those that are now, and about others."""
+    """The unfinished jobs for the status, and the events about jobs that have finished or are unexpected."""
     active = _active(cron, jobs)
     there = {uid_of(job) for job in active}
     strange = [job for job in jobs if ended(job) is None and uid_of(job) not in there]
@@ -87,14 +87,14 @@ def _running(cron: Obj, jobs: Sequence[Obj]) -> tuple[dict[str, Any], list[Opera
 
 
 def _active(cron: Obj, jobs: Sequence[Obj]) -> list[Obj]:
-    """The jobs of the schedule that are not over; the policy for concurrency does not count those that users made."""
+    """The unfinished jobs of the schedule; the concurrency policy does not count jobs created by users."""
     known = {each["uid"] for each in status_of(cron).get("active") or ()}
     running = [job for job in jobs if ended(job) is None]
     return [job for job in running if SCHEDULED in (job["metadata"].get("annotations") or {}) or uid_of(job) in known]
 
 
 def _forgotten(cron: Obj, jobs: Sequence[Obj]) -> list[Operation]:
-    """Deletes the oldest jobs that are over, beyond the limits."""
+    """Delete the oldest finished jobs beyond the limits."""
     operations: list[Operation] = []
     for how, (field, usual) in LIMITS.items():
         limit = int(spec_of(cron).get(field, usual))
@@ -116,7 +116,7 @@ def _deletion(job: Obj) -> Delete:
 def _due(
     cron: Obj, schedule: Schedule | Interval, due: int | None, jobs: Sequence[Obj], status: dict[str, Any]
 ) -> list[Operation]:
-    """Makes the job of the latest time that is due and has none; changes the status accordingly."""
+    """Create the job of the latest due time that has none; updates the status accordingly."""
     if due is None:
         return []
     active = _active(cron, jobs)

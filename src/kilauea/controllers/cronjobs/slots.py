@@ -1,4 +1,4 @@
-"""The scheduled time to serve now, which is the latest of those that have passed, and the name of its job."""
+"""The scheduled time to serve now, which is the latest that has passed, and the name of its job."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from kilauea.controllers.objects import name_of, spec_of, status_of
 
 MINUTE = 60 * SECOND
 MANY_MISSED = 100
-"""Times that may have passed before that is worth a warning; more are not counted one by one."""
+"""Number of missed times from which a warning is issued; more are not counted one by one."""
 
 
 class Slots(NamedTuple):
     """Times of a schedule around now, in microseconds since 1970.
 
     Attributes:
-        latest: that has passed and was not served yet; None if there is none, or it is too late for it.
+        latest: the latest time that has passed and was not served yet; None without one, or if it is too late for it.
         many: True if many have been missed.
-        following: the first that has not come yet.
+        following: the next time.
     """
 
     latest: int | None
@@ -29,10 +29,10 @@ class Slots(NamedTuple):
 
 
 def slots(cron: Obj, schedule: Schedule | Interval, now: int) -> Slots:
-    """The times around now of a cron job, counted from when it was made or last served."""
+    """The times of a cron job around now, counted from its creation or its last run."""
     since = parse_time(status_of(cron).get("lastScheduleTime") or cron["metadata"]["creationTimestamp"])
     if isinstance(schedule, Interval) and since > now + schedule.length:
-        # The clock was set back. An interval is a wait, which must not grow by that: it counts from now on.
+        # The clock was set back. An interval is a wait, which must not get longer by that: it counts from now on.
         since = now - now % SECOND
         return Slots(since, False, since + schedule.length)
     following = schedule.after(max(now, since), since)
@@ -47,13 +47,13 @@ def slots(cron: Obj, schedule: Schedule | Interval, now: int) -> Slots:
 
 
 def job_name(cron: Obj, schedule: Schedule | Interval, due: int) -> str:
-    """The name of the job of a time: with the minute since 1970, or the second if several may be due in a minute."""
+    """The name of the job for a time: with the minute since 1970, or the second if several can be due in a minute."""
     often = isinstance(schedule, Interval) and schedule.length < MINUTE
     return f"{name_of(cron)}-{due // (SECOND if often else MINUTE)}"
 
 
 def _shortly_before(schedule: Schedule | Interval, now: int, since: int) -> int | None:
-    """The latest time that has passed, found from now backwards in growing steps."""
+    """The latest time that has passed, searched backwards from now in growing steps."""
     step = MINUTE
     while True:
         due = schedule.after(now - step, since)

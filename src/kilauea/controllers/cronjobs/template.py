@@ -1,4 +1,4 @@
-"""The job that a cron job makes for a time, from its template: the same for Kubernetes' and Volcano's cron jobs."""
+"""The job that a cron job creates for a time, from its template; the same for cron jobs of Kubernetes and Volcano."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from kilauea.controllers.objects import owner_reference, spec_of
 
 
 def job_of(cron: Obj, kind: Resource, job_kind: Resource, name: str, due: int, annotation: str) -> dict[str, Any]:
-    """Return the job of a time.
+    """Return the job for a time.
 
     Args:
         cron: the cron job.
         kind: its kind.
-        job_kind: that of its jobs.
-        name: of the job.
+        job_kind: the kind of its jobs.
+        name: name of the job.
         due: the time, in microseconds since 1970.
-        annotation: the name under which the job has that time.
+        annotation: the annotation of the job that contains the time.
     """
     template = spec_of(cron)["jobTemplate"]
     given = template.get("metadata") or {}

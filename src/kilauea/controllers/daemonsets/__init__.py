@@ -1,4 +1,4 @@
 """Daemon sets: one pod on each suitable node.
 
-`suiting` says which nodes those are and makes the pod of one, `controller` keeps them and replaces old pods.
+`node_fit` finds these nodes and builds their pods, `controller` maintains the pods and replaces old ones.
 """

@@ -39,9 +39,9 @@ from kilauea.controllers.pods import claim, creation, free_names, is_finished, s
 from kilauea.controllers.revisions import REVISION_LABEL, History, forgotten, history
 
 PARTS = 32
-"""Parts of all daemon sets, so that hundreds of them are not looked at in one go."""
+"""Number of parts of all daemon sets, so that hundreds are not reconciled in one go."""
 ALL = tuple(Key("", f"daemon sets of part {number}") for number in range(PARTS))
-"""The keys for what concerns all of them: nodes."""
+"""The keys for changes that concern all of them: those of nodes."""
 PART = "part of all daemon sets"
 """Name of the index of daemon sets by their part."""
 NODES_SECONDS = 1.0
@@ -57,7 +57,7 @@ def _part(daemon_set: Obj) -> str:
 
 
 class DaemonSetController:
-    """Keeps a pod on each node that suits."""
+    """Maintains a pod on each suitable node."""
 
     name = "daemonset-controller"
     interests = (
@@ -68,7 +68,7 @@ class DaemonSetController:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Steps:
-        """Make pods where they are missing, delete those that do not belong, replace old ones, count."""
+        """Create missing pods, delete misplaced ones, replace old ones, and update the counts."""
         if key in ALL:
             outcomes = []
             for each in view.indexed(DAEMON_SETS, PART, key.name):
@@ -88,7 +88,7 @@ def _outcome(view: View, daemon_set: Obj, now: int) -> Steps:
 
 
 class Reconciliation:
-    """One look at a daemon set."""
+    """One reconciliation of a daemon set."""
 
     def __init__(self, view: View, daemon_set: Obj, pods: Sequence[Obj], claims: Sequence[Operation], now: int) -> None:
         self._view, self._set = view, daemon_set
@@ -125,7 +125,7 @@ class Reconciliation:
         return [Together(chains)] if chains else []
 
     def _misplaced(self) -> Iterable[Obj]:
-        """Pods that have ended, are where none belongs, or are too many there."""
+        """Pods that have ended, are on an unsuitable node, or are surplus there."""
         there = {name_of(node) for node in self._nodes}
         for node, pods in self._on.items():
             live = sorted(
@@ -140,7 +140,7 @@ class Reconciliation:
         return [Delete(PODS, key_of(pod), uid_of(pod)), told]
 
     def _outdated(self) -> list[Obj]:
-        """Pods of old templates that may go now: those that are not available, and others while enough are."""
+        """Pods of old templates that may be deleted now: unavailable ones, and others while enough are available."""
         strategy = spec_of(self._set).get("updateStrategy") or {}
         if strategy.get("type", "RollingUpdate") != "RollingUpdate":
             return []

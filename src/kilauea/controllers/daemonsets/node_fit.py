@@ -74,7 +74,7 @@ class NodeFit:
 
 
 def pod_for(daemon_set: Obj, node: str, name: str, digest: str) -> dict[str, Any]:
-    """The pod for a node; a scheduler binds it, and can to no other."""
+    """Build the pod for a node; a scheduler can only bind it to this node."""
     template = spec_of(daemon_set)["template"]
     pod = from_template(template, DAEMON_SETS, daemon_set, name)
     generation = annotations_of(daemon_set).get("deprecated.daemonset.template.generation", "1")
@@ -96,7 +96,7 @@ def pod_for(daemon_set: Obj, node: str, name: str, digest: str) -> dict[str, Any
 
 
 def node_for(pod: Obj) -> str:
-    """The node that a pod is on, or is meant for; empty if that cannot be said."""
+    """The node that a pod is on, or is intended for; empty if unknown."""
     name = spec_of(pod).get("nodeName")
     if name:
         return str(name)

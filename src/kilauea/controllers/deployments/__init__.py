@@ -1,5 +1,5 @@
 """Deployments: one replica set per template, scaled so that enough pods remain available during an update.
 
-`controller` decides what is next, `revisions` finds, names and numbers the replica sets, `scaling` says how many pods
-each may have, `status` tells how far the rollout is.
+`controller` decides the next step, `revisions` finds, names and numbers the replica sets, `scaling` computes their
+sizes, `status` reports the progress of the rollout.
 """

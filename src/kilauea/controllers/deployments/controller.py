@@ -38,7 +38,7 @@ from kilauea.controllers.pods import is_finished
 
 
 def _keys_of_pod(pod: Obj) -> Iterable[Key]:
-    """A pod concerns the deployment of its replica set, which may wait for it to be gone."""
+    """Yield the key of the deployment of a pod's replica set, which may wait for the pod to be deleted."""
     owner, digest = controller_of(pod), labels_of(pod).get(HASH)
     if owner is None or not digest or owner["kind"] != REPLICA_SETS.kind or not is_going(pod):
         return ()
@@ -46,7 +46,7 @@ def _keys_of_pod(pod: Obj) -> Iterable[Key]:
 
 
 class DeploymentController:
-    """Rolls deployments out."""
+    """Rolls out deployments."""
 
     name = "deployment-controller"
     interests = (
@@ -56,7 +56,7 @@ class DeploymentController:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Take the next step of a rollout, and tell how far it is."""
+        """Take the next step of a rollout, and report its progress."""
         deployment = view.get(DEPLOYMENTS, key)
         if deployment is None:
             return NOTHING
@@ -69,11 +69,11 @@ class DeploymentController:
 
 
 class Rollout:
-    """One look at a deployment.
+    """One reconciliation of a deployment.
 
     Attributes:
-        said: what is to be said of the progress before it is judged by the counts.
-        collisions: how often names of replica sets were taken.
+        said: the condition Progressing to set before it is derived from the counts.
+        collisions: number of times that names of replica sets were taken.
     """
 
     def __init__(self, view: View, deployment: Obj, owned: Sequence[Obj], now: int) -> None:
@@ -106,7 +106,7 @@ class Rollout:
         return self._emptied() or ([] if self._old_pods() else self._begin())
 
     def _say_pause(self, paused: bool) -> None:
-        """Progress is neither made nor missed while a deployment is paused."""
+        """Set the condition for a pause: a paused deployment neither progresses nor misses its deadline."""
         before = condition_of(self._deployment, "Progressing")
         was = before is not None and before.get("reason") == "DeploymentPaused"
         if spec_of(self._deployment).get("progressDeadlineSeconds") is None or was == paused:
@@ -117,7 +117,7 @@ class Rollout:
             self.said = ConditionState("Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed")
 
     def _kept_current(self, paused: bool) -> list[Operation]:
-        """A deployment that is paused or resized keeps what it has; old revisions may still be forgotten."""
+        """Update a deployment that is paused or resized, without a rollout; old revisions may still be deleted."""
         return revisions.forgotten(self._deployment, self._old) if paused else []
 
     def _found(self, newest: Obj) -> None:
@@ -126,7 +126,7 @@ class Rollout:
             self.said = ConditionState("Progressing", "True", "FoundNewReplicaSet", message)
 
     def _begin(self) -> list[Operation]:
-        """Make the replica set of a new template."""
+        """Create the replica set of a new template."""
         deployment, owned = self._deployment, self._owned
         size = scaling.new_size(deployment, owned, 0)
         creation, self.collisions = revisions.new_replica_set(self._view, deployment, owned, size)
@@ -138,7 +138,7 @@ class Rollout:
         return operations + revisions.set_revision(deployment, annotations[REVISION])
 
     def _roll(self, newest: Obj) -> list[Operation]:
-        """New pods first, then fewer old ones."""
+        """Add new pods first, then remove old ones."""
         owned = self._owned
         has = scaling.wanted_replicas(newest)
         size = scaling.new_size(self._deployment, owned, has)
@@ -147,7 +147,7 @@ class Rollout:
         return self._scaled(scaling.old_sizes(self._deployment, owned, newest)) or self._tidy()
 
     def _recreate(self, newest: Obj) -> list[Operation]:
-        """New pods once no old one is left."""
+        """Create new pods once no old ones are left."""
         emptied = self._emptied()
         if emptied:
             return emptied
@@ -157,7 +157,7 @@ class Rollout:
         return self._scaled({self._owned.index(newest): wanted}) if wanted != has else self._tidy()
 
     def _emptied(self) -> list[Operation]:
-        """Ask old replica sets for no pods."""
+        """Scale old replica sets to zero."""
         old = {place: 0 for place, each in enumerate(self._owned) if each is not self._newest}
         return self._scaled(old) if any(map(scaling.wanted_replicas, self._old)) else []
 
@@ -166,12 +166,12 @@ class Rollout:
         return any(not is_finished(pod) for each in self._old for pod in owned_by(self._view, PODS, each))
 
     def _tidy(self) -> list[Operation]:
-        """Forget old revisions once a rollout is complete."""
+        """Delete old revisions once a rollout is complete."""
         done = is_complete(self._deployment, counts(self._deployment, self._owned, self._newest))
         return revisions.forgotten(self._deployment, self._old) if done else []
 
     def _scaled(self, sizes: dict[int, int]) -> list[Operation]:
-        """Ask replica sets, by their place, for other numbers of pods, and write down for which figures that was."""
+        """Scale replica sets, by their index, and record the figures that the sizes are based on."""
         desired, maximum = (str(number) for number in scaling.figures(self._deployment))
         figures = {scaling.DESIRED: desired, scaling.MAXIMUM: maximum}
         operations: list[Operation] = []
@@ -194,7 +194,7 @@ class Rollout:
         return Record(self._deployment, "Normal", "ScalingReplicaSet", message)
 
     def tell(self) -> list[Patch]:
-        """The status, if it has changed."""
+        """Update the status, if it has changed."""
         deployment = self._deployment
         status = counts(deployment, self._owned, self._newest)
         said = [(availability(deployment, status), False)]

@@ -1,4 +1,4 @@
-"""The replica sets of a deployment: which one has its template, the next name, and which are old enough to delete."""
+"""The replica sets of a deployment: the one with its template, the next name, and those old enough to delete."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ _OWN = frozenset(
         MAXIMUM,
     }
 )
-"""Annotations of a deployment that its replica sets do not take over."""
+"""Annotations of a deployment that its replica sets do not inherit."""
 
 
 def replicas_of(workload: Obj) -> int:
-    """Return the number of replicas that is wanted."""
+    """Return the desired number of replicas."""
     return int(spec_of(workload).get("replicas", 1))
 
 
 def revision_of(obj: Obj) -> int:
-    """The number of a revision; 0 if there is none that can be read."""
+    """The number of a revision; 0 if missing or invalid."""
     return whole_number(annotations_of(obj).get(REVISION, "")) or 0
 
 
 def age_rank(obj: Obj) -> tuple[str, str]:
-    """A sort key: the oldest first."""
+    """Sort key: the oldest first."""
     return obj["metadata"]["creationTimestamp"], name_of(obj)
 
 
 def claim(view: View, deployment: Obj) -> tuple[list[Obj], list[Operation]]:
-    """The replica sets of a deployment, the oldest first, and what makes them so."""
+    """The replica sets of a deployment, the oldest first, and the operations that adopt or release them."""
     selected = matcher(spec_of(deployment).get("selector"))
     mine, operations = [], list[Operation]()
     for each in owned_by(view, REPLICA_SETS, deployment):
@@ -74,20 +74,20 @@ def claim(view: View, deployment: Obj) -> tuple[list[Obj], list[Operation]]:
 
 
 def _without_hash(template: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A template as its deployment has it."""
+    """A template without the hash label, as in its deployment."""
     metadata = template.get("metadata") or {}
     labels = {name: value for name, value in (metadata.get("labels") or {}).items() if name != HASH}
     return {**template, "metadata": {**metadata, "labels": labels}}
 
 
 def current(deployment: Obj, owned: Sequence[Obj]) -> Obj | None:
-    """The replica set that has the deployment's template; the oldest, should there be several."""
+    """The replica set with the deployment's template; the oldest of several."""
     template = _without_hash(spec_of(deployment)["template"])
     return next((each for each in owned if _without_hash(spec_of(each)["template"]) == template), None)
 
 
 def new_replica_set(view: View, deployment: Obj, owned: Sequence[Obj], replicas: int) -> tuple[Create, int]:
-    """The replica set for a template that has none yet, and how often its name was taken by others."""
+    """The replica set for a new template, and the number of times that its name was taken by others."""
     template = spec_of(deployment)["template"]
     collisions = int(status_of(deployment).get("collisionCount") or 0)
     while True:
@@ -140,7 +140,7 @@ def wanted_annotations(deployment: Obj, owned: Sequence[Obj], mine: Obj | None) 
 
 
 def refreshed(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> list[Operation]:
-    """Operations that give the current replica set the deployment's annotations and the highest revision."""
+    """Operations that update the annotations and the revision of the current replica set."""
     wanted = wanted_annotations(deployment, owned, mine)
     has = annotations_of(mine)
     changed = {name: value for name, value in wanted.items() if has.get(name) != value}
@@ -152,7 +152,7 @@ def refreshed(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> list[Operatio
 
 
 def set_revision(deployment: Obj, revision: str) -> list[Operation]:
-    """Operations that write the revision number to the deployment, through the status: that makes no new generation."""
+    """Operations that write the revision number to the deployment, through the status, which keeps its generation."""
     if annotations_of(deployment).get(REVISION) == revision:
         return []
     patch = {"metadata": {"annotations": {REVISION: revision}}}
@@ -160,7 +160,7 @@ def set_revision(deployment: Obj, revision: str) -> list[Operation]:
 
 
 def forgotten(deployment: Obj, old: Sequence[Obj]) -> list[Operation]:
-    """Deletes the oldest revisions beyond the limit, of those that have no pods any more."""
+    """Delete the oldest revisions beyond the limit, among those without pods."""
     limit = spec_of(deployment).get("revisionHistoryLimit")
     if limit is None:
         return []

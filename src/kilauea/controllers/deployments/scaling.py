@@ -39,12 +39,12 @@ def margins(deployment: Obj) -> tuple[int, int]:
 
 
 def wanted_replicas(workload: Obj) -> int:
-    """Return the number of replicas that is wanted."""
+    """Return the desired number of replicas."""
     return int(spec_of(workload).get("replicas", 1))
 
 
 def figures(deployment: Obj) -> tuple[int, int]:
-    """Return the wanted and the maximum number of pods; replica sets keep both, to detect a change."""
+    """Return the desired and the maximum number of pods; replica sets store both, to detect a change."""
     replicas = wanted_replicas(deployment)
     return replicas, replicas + margins(deployment)[0]
 
@@ -55,7 +55,7 @@ def available(replica_set: Obj) -> int:
 
 
 def new_size(deployment: Obj, owned: Sequence[Obj], has: int) -> int:
-    """Return the size that the current replica set, which has size `has` now, may get."""
+    """Return the new size of the current replica set, whose size is `has` now."""
     wanted, most = figures(deployment)
     if not is_rolling(deployment) or has >= wanted:
         return wanted
@@ -64,7 +64,7 @@ def new_size(deployment: Obj, owned: Sequence[Obj], has: int) -> int:
 
 
 def old_sizes(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> dict[int, int]:
-    """Return the new size of each older replica set that shrinks, by its place in `owned`."""
+    """Return the new size of each older replica set that shrinks, by its index in `owned`."""
     _, unavailable = margins(deployment)
     least = wanted_replicas(deployment) - unavailable
     waiting = max(0, wanted_replicas(mine) - available(mine))
@@ -76,7 +76,7 @@ def old_sizes(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> dict[int, int
     for place, each in enumerate(owned):
         if each is mine:
             continue
-        idle = min(spare, max(0, wanted_replicas(each) - available(each)))  # pods that are not available are not missed
+        idle = min(spare, max(0, wanted_replicas(each) - available(each)))  # unavailable pods can be deleted freely
         gone = min(max(0, serving), wanted_replicas(each) - idle)
         spare, serving = spare - idle, serving - gone
         if idle or gone:
@@ -92,9 +92,9 @@ def resized(deployment: Obj, owned: Sequence[Obj]) -> bool:
 
 
 def in_proportion(deployment: Obj, owned: Sequence[Obj], newest: Obj | None) -> dict[int, int]:
-    """Sizes, by their place, when a rollout is under way and another number is wanted: each by its share.
+    """Sizes, by index, when the number of replicas changes during a rollout: each in proportion.
 
-    The largest come first, and what rounding leaves goes to the first.
+    The largest come first, and the first gets the remainder of the rounding.
     """
     wanted, most = figures(deployment)
     active = [place for place, each in enumerate(owned) if wanted_replicas(each)]

@@ -11,10 +11,10 @@ from kilauea.controllers.deployments.scaling import margins, wanted_replicas
 from kilauea.controllers.objects import condition_of, name_of, spec_of, status_of
 
 ENDLESS = 2**31 - 1
-"""A deadline that means none."""
+"""The value for no deadline."""
 DONE, LATE = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
 FAILURE = "ReplicaFailure"
-"""The condition of a replica set whose pods are refused, and of its deployment."""
+"""The condition of a replica set whose pods are rejected, and of its deployment."""
 
 
 class ConditionState(NamedTuple):
@@ -27,7 +27,7 @@ class ConditionState(NamedTuple):
 
 
 def counts(deployment: Obj, owned: Sequence[Obj], newest: Obj | None) -> dict[str, Any]:
-    """The counts of the status; None stands for a field that is absent because there are none."""
+    """The counts of the status; None removes a field whose count is zero."""
     states = [status_of(each) for each in owned]
     replicas, available = (sum(each.get(name) or 0 for each in states) for name in ("replicas", "availableReplicas"))
     missing = max(0, sum(wanted_replicas(each) for each in owned) - available)
@@ -57,7 +57,7 @@ def availability(deployment: Obj, status: dict[str, Any]) -> ConditionState:
 
 
 def _deadline(deployment: Obj) -> int | None:
-    """Seconds without progress after which a rollout counts as failed; None if it never does."""
+    """Seconds without progress after which a rollout fails; None for no deadline."""
     seconds = spec_of(deployment).get("progressDeadlineSeconds")
     return None if seconds is None or int(seconds) == ENDLESS else int(seconds)
 
@@ -93,7 +93,7 @@ def _moved(old: Any, new: dict[str, Any]) -> bool:
 
 
 def late_in(deployment: Obj, now: int) -> float | None:
-    """In how many seconds a rollout without progress is late; None if it cannot be."""
+    """Seconds until a rollout without progress misses its deadline; None if it cannot."""
     deadline, before = _deadline(deployment), condition_of(deployment, "Progressing")
     if deadline is None or before is None or before.get("reason") in (DONE, LATE, "DeploymentPaused"):
         return None
@@ -102,7 +102,7 @@ def late_in(deployment: Obj, now: int) -> float | None:
 
 
 def failure(owned: Sequence[Obj], newest: Obj | None) -> ConditionState | None:
-    """The condition of the newest replica set whose pods are refused, or else of an old one; None if none are."""
+    """The condition of the newest replica set whose pods are rejected, or else of an old one; None without any."""
     for each in (newest, *owned):
         found = condition_of(each, FAILURE) if each is not None else None
         if found is not None:
@@ -111,14 +111,14 @@ def failure(owned: Sequence[Obj], newest: Obj | None) -> ConditionState | None:
 
 
 def conditions(deployment: Obj, said: Sequence[tuple[ConditionState, bool]], now: int) -> list[dict[str, Any]]:
-    """The conditions with what is said of them now; a transition keeps its time if nothing has changed.
+    """Update the conditions; the transition time stays if nothing has changed.
 
-    ReplicaFailure goes when it is not said.
+    ReplicaFailure is removed if it is not among the new ones.
 
     Args:
-        deployment: as it is.
-        said: each with whether its time of update moves although status and reason are the same.
-        now: in microseconds since 1970.
+        deployment: its current state.
+        said: the new conditions, each with True if its update time changes even if status and reason do not.
+        now: time in microseconds since 1970.
     """
     stamp = format_time(now - now % SECOND)
     kept = {each["type"]: dict(each) for each in status_of(deployment).get("conditions") or ()}

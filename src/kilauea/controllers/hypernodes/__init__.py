@@ -1,5 +1,5 @@
-"""HyperNodes: the number of their members, and those that are discovered.
+"""HyperNodes: the number of their members, and their discovery.
 
-`counting` keeps `status.nodeCount`; `configuration` reads which sources there are, `labels` makes HyperNodes of labels
-of nodes and `ufm` of the ports of a fabric, and `discovery` brings them to the cluster.
+`counting` updates `status.nodeCount`; `configuration` reads the sources, `labels` builds HyperNodes from labels of
+nodes and `ufm` from the ports of a fabric, and `discovery` writes them to the cluster.
 """

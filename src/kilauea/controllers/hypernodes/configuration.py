@@ -28,11 +28,11 @@ from kilauea.api.yamltext import YamlError, load_yaml
 from kilauea.controllers.hypernodes.ufm import UFM
 
 FILE = "volcano-controller.conf"
-"""Under which key the ConfigMap has the text."""
+"""The key of the configuration in the ConfigMap."""
 LONGEST_TYPE = 20
 LABEL = "label"
 INTERVAL = 3600 * SECOND
-"""Time between two questions to UFM, if none is given."""
+"""Default time between two queries of UFM."""
 
 
 class UfmSource(NamedTuple):
@@ -40,8 +40,8 @@ class UfmSource(NamedTuple):
 
     Attributes:
         endpoint: its URL, without a slash at the end.
-        insecure: its certificate is not verified.
-        interval: microseconds between two questions.
+        insecure: True if its certificate is not verified.
+        interval: microseconds between two queries.
         secret: the Secret with username and password, and optionally the authority that signed its certificate.
     """
 
@@ -56,8 +56,8 @@ class Configuration(NamedTuple):
 
     Attributes:
         types: labels of nodes for each type of network, from the node upwards; None if labels are not a source.
-        errors: parts that cannot be used.
-        ufm: the UFM to ask; None if it is not a source.
+        errors: messages about invalid parts.
+        ufm: the UFM to query; None if it is not a source.
     """
 
     types: Mapping[str, tuple[str, ...]] | None
@@ -93,7 +93,7 @@ def read_configuration(config_map: Obj) -> Configuration:
 
 
 def _ufm(source: Mapping[str, Any], where: str, errors: list[str]) -> UfmSource | None:
-    """A UFM that can be asked; what is wrong with it becomes errors."""
+    """Read the UFM source; None if invalid, with errors."""
     config = _mapping(source.get("config"))
     before = len(errors)
     endpoint = _endpoint(config.get("endpoint"), f"{where}.config.endpoint", errors)
@@ -119,7 +119,7 @@ def _ufm(source: Mapping[str, Any], where: str, errors: list[str]) -> UfmSource 
 
 
 def _endpoint(given: Any, where: str, errors: list[str]) -> str:
-    """An https URL without a slash at the end; empty, with an error, if it cannot be used."""
+    """An https URL without a slash at the end; empty, with an error, if invalid."""
     if not isinstance(given, str) or not given:
         errors.append(f"{where} is missing: set the URL of UFM, for example https://ufm.example.com")
         return ""
@@ -143,7 +143,7 @@ def _mapping(given: Any) -> Mapping[str, Any]:
 
 
 def _types(source: Mapping[str, Any], where: str, errors: list[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The types of network that can be used, with labels from the node upwards, without the node's own."""
+    """The valid types of network, with labels from the node upwards, without the node's own."""
     config = source.get("config")
     given = config.get("networkTopologyTypes") if isinstance(config, Mapping) else None
     if not isinstance(given, Mapping):

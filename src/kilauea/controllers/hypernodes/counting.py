@@ -22,13 +22,13 @@ from kilauea.controllers.objects import (
 )
 
 EVERY = Key("", "")
-"""Stands for all HyperNodes."""
+"""The key for all HyperNodes."""
 COUNTING_SECONDS = 1.0
 """Seconds for which changes of nodes are collected before members are counted."""
 
 
 class HyperNodeController:
-    """Keeps `status.nodeCount`: the direct members, which for a domain of domains are those."""
+    """Updates `status.nodeCount`: the number of direct members, nodes or HyperNodes."""
 
     name = "hyperNode-controller"
     interests = (
@@ -56,7 +56,7 @@ def _patches(hypernode: Obj, nodes: Sequence[Obj]) -> Iterator[Any]:
 
 
 def _members(selector: Mapping[str, Any], nodes: Sequence[Obj]) -> Iterator[str]:
-    """The names that a selector stands for; a pattern that is invalid matches nothing, as in the scheduler."""
+    """The names that a selector matches; an invalid pattern matches nothing, as in the scheduler."""
     if exact := selector.get("exactMatch"):
         yield exact.get("name", "")
     if regex := selector.get("regexMatch"):
@@ -66,7 +66,7 @@ def _members(selector: Mapping[str, Any], nodes: Sequence[Obj]) -> Iterator[str]
         yield from (name_of(node) for node in nodes if matches(labels_of(node)))
 
 
-@lru_cache(maxsize=1024)  # nodes change often, and their names hardly ever
+@lru_cache(maxsize=1024)  # nodes change often, but their names rarely
 def _matching(pattern: str, names: tuple[str, ...]) -> tuple[str, ...]:
     try:
         found = pattern_of(pattern)

@@ -1,6 +1,6 @@
-"""Discovery of HyperNodes: those that a source reports are created and updated, the others are deleted.
+"""Discovery of HyperNodes: creates and updates those that a source reports, and deletes its others.
 
-HyperNodes that people have made are not touched; those of a source that is switched off stay as they are.
+HyperNodes created by users are not changed; those of a disabled source stay as they are.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kilauea.controllers.objects import NOTHING, is_going, labels_of, merge_patc
 
 CONFIGURATION = Key("volcano-system", "volcano-controller-configmap")
 DISCOVERY_SECONDS = 1.0
-"""Seconds for which changes of nodes are collected before HyperNodes are made of them."""
+"""Seconds for which changes of nodes are collected before HyperNodes are built from them."""
 
 
 class DiscoveryController:
-    """Makes HyperNodes of labels of nodes, if its ConfigMap wants that.
+    """Creates HyperNodes from labels of nodes, if its ConfigMap enables that.
 
     Those of a fabric come from outside the cluster, so a process of the runtime makes them.
     """
@@ -41,7 +41,7 @@ class DiscoveryController:
         return (self._configuration,) if SOURCE in labels_of(hypernode) else ()
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Bring HyperNodes in line with labels of nodes."""
+        """Update HyperNodes from the labels of nodes."""
         config_map = view.get(CONFIG_MAPS, key)
         if config_map is None:
             return NOTHING
@@ -57,7 +57,7 @@ class DiscoveryController:
 
 
 def written(wanted: Iterable[Obj], existing: Iterable[Obj]) -> list[Create | Patch | Delete]:
-    """Return the operations that bring the HyperNodes of a source in line with what it tells of."""
+    """Return the operations that update the HyperNodes of a source to its report."""
     there = {name_of(each): each for each in existing}
     operations: list[Create | Patch | Delete] = []
     for each in wanted:
@@ -67,7 +67,7 @@ def written(wanted: Iterable[Obj], existing: Iterable[Obj]) -> list[Create | Pat
 
 
 def _written(wanted: Obj, there: Obj | None) -> list[Create | Patch | Delete]:
-    """Makes a HyperNode, or changes it to what it should be."""
+    """Create or update a HyperNode."""
     if there is None:
         return [Create(HYPER_NODES, wanted)]
     patch = {}

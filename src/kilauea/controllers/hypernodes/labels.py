@@ -1,7 +1,7 @@
 """HyperNodes from labels of nodes.
 
-Nodes that share the value of a label are in one; those are in turn in one by the next label, up to the top. A node that
-lacks a label stops there. Types of networks that name the same label share its HyperNodes.
+Nodes with the same value of a label form a HyperNode; these form larger ones by the next label, up to the top. The
+chain of a node ends at the first label that it lacks. Network types with the same label share its HyperNodes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class DomainMembers:
 
 
 def domains_of(nodes: Iterable[Obj], types: Mapping[str, Sequence[str]]) -> dict[Domain, DomainMembers]:
-    """The domains in which nodes are, by the labels of each type from the node upwards."""
+    """The domains of nodes, by the labels of each type from the node upwards."""
     found: dict[Domain, DomainMembers] = {}
     for type, labels in types.items():
         for node in nodes:
@@ -53,12 +53,12 @@ def domains_of(nodes: Iterable[Obj], types: Mapping[str, Sequence[str]]) -> dict
 
 
 def hypernodes_of(found: Mapping[Domain, DomainMembers], existing: Iterable[Obj], taken: Collection[str]) -> list[Obj]:
-    """The objects of domains.
+    """Build the objects of domains.
 
     Args:
         found: the domains.
-        existing: discovered objects that are there, whose names are kept.
-        taken: names of all objects that are there.
+        existing: existing discovered objects, whose names are kept.
+        taken: names of all existing objects.
     """
     there = sorted(existing, key=name_of)
     names: dict[Domain, str] = {}
@@ -69,7 +69,7 @@ def hypernodes_of(found: Mapping[Domain, DomainMembers], existing: Iterable[Obj]
 
 def _name(domain: Domain, content: DomainMembers, existing: Sequence[Obj], taken: Collection[str]) -> str:
     cleaned = re.sub(r"[^a-z0-9.-]", "-", content.type.lower())
-    cleaned = re.sub(r"[.-]*[.][.-]*", ".", cleaned).strip(".-")  # no part of a name begins or ends with a hyphen
+    cleaned = re.sub(r"[.-]*[.][.-]*", ".", cleaned).strip(".-")  # no part of a name may begin or end with a hyphen
     prefix = f"hypernode-{cleaned}-tier{content.tier}-"
     for each in existing:
         if name_of(each).startswith(prefix) and labels_of(each).get(domain.label) == domain.value:

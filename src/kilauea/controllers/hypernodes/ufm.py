@@ -1,7 +1,7 @@
 """HyperNodes of an InfiniBand fabric, from the ports that its UFM lists.
 
-A port of a computer links it to a leaf switch. Leaves that are linked to a common node are one HyperNode of tier 1 with
-all nodes of theirs, and all of these are one HyperNode of tier 2.
+A port of a computer links it to a leaf switch. Leaves that are linked to a common node form a HyperNode of tier 1 with
+all of their nodes, and all of these form one HyperNode of tier 2.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kilauea.controllers.hypernodes.labels import SOURCE
 
 UFM = "ufm"
 COMPUTER = "Computer"
-"""A part of the descriptions of ports of computers."""
+"""Text in the descriptions of ports of computers."""
 SPINE = "spine-hn"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 LONGEST_NAME = 253
 
 
 class Port(msgspec.Struct):
-    """A port, as UFM describes it; only what is needed here."""
+    """A port from UFM, with only the required fields."""
 
     description: Any = None
     system_name: Any = None
@@ -36,7 +36,7 @@ class Fabric(NamedTuple):
 
     Attributes:
         groups: nodes of each group of leaves, in the order of the groups' first leaves.
-        odd: names of computers that cannot be names of nodes.
+        odd: names of computers that are not valid names of nodes.
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -44,7 +44,7 @@ class Fabric(NamedTuple):
 
 
 def fabric_of(ports: Iterable[Port]) -> Fabric:
-    """The groups of leaves that ports of computers tell."""
+    """Group the leaves by the ports of computers."""
     by_leaf: dict[str, set[str]] = {}
     odd: set[str] = set()
     for port in ports:
@@ -60,7 +60,7 @@ def fabric_of(ports: Iterable[Port]) -> Fabric:
 
 
 def _grouped(by_leaf: dict[str, set[str]]) -> Iterable[tuple[str, ...]]:
-    """Nodes of leaves that are linked, directly or by others, in the order of the leaves."""
+    """Nodes of leaves that are linked, directly or indirectly, in the order of the leaves."""
     leaves_of: dict[str, list[str]] = {}
     for leaf in sorted(by_leaf):
         for node in by_leaf[leaf]:
@@ -81,7 +81,7 @@ def _grouped(by_leaf: dict[str, set[str]]) -> Iterable[tuple[str, ...]]:
 
 
 def hypernodes_of_fabric(fabric: Fabric) -> list[dict[str, Any]]:
-    """The objects of a fabric."""
+    """Build the objects of a fabric."""
     leaves = [_hypernode(f"leaf-hn-{number}", 1, "Node", nodes) for number, nodes in enumerate(fabric.groups)]
     if not leaves:
         return []

@@ -1,8 +1,9 @@
 """Flows of Volcano's jobs: each job is created from a template when those on which it depends are completed.
 
-`controller` makes and deletes the jobs, `status` says how far a flow is, `templates` which jobs a template has made.
+`controller` creates and deletes the jobs, `status` computes the status of a flow, `templates` lists the jobs of a
+template.
 """
 
 BY_FLOW = "volcano.sh/createdByJobFlow"
 BY_TEMPLATE = "volcano.sh/createdByJobTemplate"
-"""On jobs, as labels and annotations: `namespace.name` of what they were made from."""
+"""On jobs, as label and annotation: `namespace.name` of their template or flow."""

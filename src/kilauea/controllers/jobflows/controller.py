@@ -41,13 +41,13 @@ from kilauea.controllers.objects import (
 
 LONGEST_LABEL = 63
 MISSING_SECONDS = 5.0
-"""Seconds until a new flow looks again for a missing object."""
+"""Seconds until a new flow checks again for a missing object."""
 MOST_TOLD = 10
-"""Number of vertices to report at a time because their jobs cannot be made: a flow may have tens of thousands."""
+"""Maximum number of vertices to report at a time whose jobs cannot be created: a flow may have tens of thousands."""
 
 
 class JobFlowController:
-    """Makes the jobs of flows, one after another as they depend on each other."""
+    """Creates the jobs of flows in the order of their dependencies."""
 
     name = "jobflow-controller"
     interests = (
@@ -57,7 +57,7 @@ class JobFlowController:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Say how far a flow is, make the jobs that can begin, and delete all once it succeeded if that is wished."""
+        """Update the status of a flow, create the jobs that can start, and delete all after success if requested."""
         flow = view.get(JOB_FLOWS, key)
         if flow is None or is_going(flow):
             return NOTHING
@@ -81,7 +81,7 @@ def _status_patch(flow: Obj, status: Mapping[str, Any]) -> list[Patch]:
 
 
 def _starts(flow: Obj, jobs: Sequence[Obj], view: View) -> Iterator[list[Single]]:
-    """For each vertex that can begin, what makes its job; for the first that cannot, what is in their way."""
+    """For each vertex that can start, operations that create its job; for the first that cannot, the obstacle."""
     found, entries = phases(flow, jobs), _entries(flow)
     done = {name for name in entries if found.get(job_name(flow, name)) == "Completed"}
     told = 0
@@ -99,8 +99,8 @@ def _starts(flow: Obj, jobs: Sequence[Obj], view: View) -> Iterator[list[Single]
 
 
 def _unknown(flow: Obj, vertices: Sequence[Mapping[str, Any]], entries: Mapping[str, Any]) -> list[Single]:
-    """Says that a vertex waits for one that is not there; nothing if all are."""
-    # The targets one by one: a set without the keys of a mapping is made by going through all of these.
+    """Report a vertex that depends on a missing one; empty if there are none."""
+    # Target by target: a set difference with the keys of a mapping would iterate over all of these.
     unknown = sorted(target for each in vertices for target in _targets(each) if target not in entries)
     if not unknown:
         return []
@@ -109,7 +109,7 @@ def _unknown(flow: Obj, vertices: Sequence[Mapping[str, Any]], entries: Mapping[
 
 
 def _entries(flow: Obj) -> dict[str, list[Mapping[str, Any]]]:
-    """The vertices by name; of several with one name, the first that can begin makes their job."""
+    """The vertices by name; of several with one name, the first that can start creates their job."""
     entries: dict[str, list[Mapping[str, Any]]] = {}
     for vertex in vertices_of(flow):
         entries.setdefault(vertex["name"], []).append(vertex)
@@ -117,12 +117,12 @@ def _entries(flow: Obj) -> dict[str, list[Mapping[str, Any]]]:
 
 
 def _targets(vertex: Mapping[str, Any]) -> frozenset[str]:
-    """The vertices that one depends on."""
+    """The vertices that a vertex depends on."""
     return frozenset((vertex.get("dependsOn") or {}).get("targets") or ())
 
 
 def _endless(flow: Obj, jobs: Sequence[Obj]) -> Iterator[list[Single]]:
-    """Says why a flow that is not at its end goes nowhere, although nothing runs that it could wait for."""
+    """Report why an unfinished flow cannot continue, although it does not wait for a running job."""
     found, names = phases(flow, jobs), dict.fromkeys(each["name"] for each in vertices_of(flow))
     waiting = [name for name in names if job_name(flow, name) not in found]
     if not names:
@@ -133,7 +133,7 @@ def _endless(flow: Obj, jobs: Sequence[Obj]) -> Iterator[list[Single]]:
 
 
 def _start(flow: Obj, vertex: str, view: View) -> list[Single]:
-    """Makes the job of a vertex; says why if that is not possible."""
+    """Create the job of a vertex; reports the reason if that is not possible."""
     namespace, name = flow["metadata"]["namespace"], job_name(flow, vertex)
     template = view.get(JOB_TEMPLATES, Key(namespace, vertex))
     labels = {BY_TEMPLATE: f"{namespace}.{vertex}", BY_FLOW: f"{namespace}.{name_of(flow)}"}

@@ -1,7 +1,7 @@
 """Status of a flow: its jobs by phase, the history of each, and the phase of the flow.
 
-A job that was completed and is gone since, by its time to live for instance, stays completed: the status remembers it;
-and so a flow that is over remembers all its jobs that had ended.
+A completed job that was deleted since, for example after its time to live, stays completed: the status records it.
+Likewise, a finished flow records all of its jobs that had ended.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ LISTS = {
     "Completed": "completedJobs",
     "Terminated": "terminatedJobs",
 }
-"""Lists of jobs by phase; those with another phase are in `unKnowJobs`, but for those that will end soon."""
+"""Lists of jobs by phase; those with another phase are in `unKnowJobs`, except those that will end soon."""
 ENDING = frozenset({"Completing", "Terminating"})
 ENDED = frozenset({"Completed", "Failed", "Terminated"})
-"""Phases that a job does not leave again."""
+"""Final phases of a job."""
 OVER = frozenset({"Succeed", "Failed"})
-"""Phases that a flow does not leave again."""
+"""Final phases of a flow."""
 
 
 def job_name(flow: Obj, vertex: str) -> str:
@@ -41,7 +41,7 @@ def vertices_of(flow: Obj) -> Sequence[Mapping[str, Any]]:
 def remembered(flow: Obj) -> Mapping[str, Mapping[str, Any]]:
     """Return the jobs that the status recorded as ended when it was written, by name.
 
-    While a flow goes on, only those that were completed: others that are gone are made again.
+    While a flow continues, only completed ones: other deleted jobs are created again.
     """
     status = status_of(flow)
     ends = ENDED if (status.get("state") or {}).get("phase") in OVER else ("Completed",)
@@ -50,7 +50,7 @@ def remembered(flow: Obj) -> Mapping[str, Mapping[str, Any]]:
 
 
 def phases(flow: Obj, jobs: Iterable[Obj]) -> dict[str, str]:
-    """The phases of jobs by name, in the order of the flow; those that are gone and were not completed have none."""
+    """The phases of jobs by name, in the order of the flow; deleted ones that were not completed are left out."""
     there = {name_of(job): _phase(job) for job in jobs}
     past = {name: str(each["state"]) for name, each in remembered(flow).items()}
     names = dict.fromkeys(job_name(flow, vertex["name"]) for vertex in vertices_of(flow))
@@ -62,7 +62,7 @@ def _phase(job: Obj) -> str:
 
 
 def phase(flow: Obj, found: Mapping[str, str]) -> str:
-    """The phase of a flow whose jobs have these phases. One that has failed or succeeded stays so."""
+    """The phase of a flow whose jobs have these phases. A final phase stays."""
     now = (status_of(flow).get("state") or {}).get("phase") or "Pending"
     ended = list(found.values())
     failed, stopped = "Failed" in ended, "Failed" in ended or "Terminated" in ended
@@ -77,7 +77,7 @@ def phase(flow: Obj, found: Mapping[str, str]) -> str:
 
 
 def wanted_status(flow: Obj, jobs: Sequence[Obj]) -> dict[str, Any]:
-    """The whole status; what is empty is not in it."""
+    """The whole status, without empty fields."""
     there, past = {name_of(job): job for job in jobs}, remembered(flow)
     found = phases(flow, jobs)
     lists: dict[str, list[str]] = {}
@@ -95,7 +95,7 @@ def wanted_status(flow: Obj, jobs: Sequence[Obj]) -> dict[str, Any]:
 
 
 def _condition(job: Obj) -> dict[str, Any]:
-    """A job in a few fields."""
+    """The summary of a job."""
     status = status_of(job)
     fields = {
         "phase": _phase(job),
@@ -121,7 +121,7 @@ def _job_history(job: Obj) -> dict[str, Any]:
 
 
 def _end(start: str, lasted: str) -> str | None:
-    """The end of a job that lasted so long; None if unknown."""
+    """The end of a job after a duration; None if unknown."""
     try:
         return format_time(parse_time(start) + parse_duration(lasted))
     except ValueError:
@@ -129,7 +129,7 @@ def _end(start: str, lasted: str) -> str | None:
 
 
 def _histories(conditions: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, str]]:
-    """The phases of a job one after another; each ends when the next one begins."""
+    """The phases of a job in order; each ends when the next one begins."""
     known = [each for each in conditions if each.get("status") and each.get("lastTransitionTime")]
     for number, each in enumerate(known):
         ends = {"endTimestamp": known[number + 1]["lastTransitionTime"]} if number + 1 < len(known) else {}

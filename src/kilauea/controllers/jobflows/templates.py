@@ -20,7 +20,7 @@ from kilauea.controllers.objects import (
 
 
 def _template_of(job: Obj) -> Iterator[Key]:
-    """The template of a job; both may have dots in their names, so the namespace of the job is taken off."""
+    """The template of a job; both names may contain dots, so the namespace of the job is removed."""
     namespace = job["metadata"]["namespace"]
     made_of = labels_of(job).get(BY_TEMPLATE, "")
     if made_of.startswith(f"{namespace}."):
@@ -28,7 +28,7 @@ def _template_of(job: Obj) -> Iterator[Key]:
 
 
 class JobTemplateController:
-    """Keeps the lists of jobs in the status of templates."""
+    """Maintains the lists of jobs in the status of templates."""
 
     name = "jobtemplate-controller"
     interests = (
@@ -37,7 +37,7 @@ class JobTemplateController:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Name the jobs that are there."""
+        """Write the names of the existing jobs."""
         template = view.get(JOB_TEMPLATES, key)
         if template is None or is_going(template):
             return NOTHING

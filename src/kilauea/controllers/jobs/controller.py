@@ -45,11 +45,11 @@ from kilauea.controllers.pods import claim, is_active, is_finished, is_ready
 
 TRACKED = "tracked-by-job"
 BURST = 500
-"""Pods that are made in one go."""
+"""Number of pods that are created in one go."""
 
 
 def tracked_by(pod: Obj) -> str:
-    """An index: namespace and name of the job for which a pod waits to be counted."""
+    """An index: namespace and name of the job that has to count a pod."""
     owner = controller_of(pod) if is_tracked(pod) else None
     return f"{pod['metadata']['namespace']}/{owner['name']}" if owner is not None else ""
 
@@ -65,7 +65,7 @@ class JobController:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Steps:
-        """Count pods that have ended, make or delete pods, say how far the job is."""
+        """Count pods that have ended, create or delete pods, and update the status."""
         job = view.get(JOBS, key)
         strangers = [pod for pod in view.indexed(PODS, TRACKED, str(key)) if not _belongs(pod, job)]
         operations: list[Operation] = [untracked(pod) for pod in strangers]
@@ -86,7 +86,7 @@ def _belongs(pod: Obj, job: Obj | None) -> bool:
 
 
 def _after_the_end(view: View, job: Obj, operations: list[Operation], now: int) -> Outcome:
-    """Let pods go that came late, and the job itself when its time is over."""
+    """Release pods that ended late, and delete the job when its time to live is over."""
     operations += [untracked(pod) for pod in owned_by(view, PODS, job) if is_tracked(pod)]
     left = expiry_in(job, now)
     if left == 0:
@@ -96,10 +96,10 @@ def _after_the_end(view: View, job: Obj, operations: list[Operation], now: int) 
 
 
 class Reconciliation:
-    """One look at a job that is not over.
+    """One reconciliation of an unfinished job.
 
     Attributes:
-        again: in how many seconds to look again.
+        again: seconds until the next reconciliation.
     """
 
     def __init__(self, view: View, job: Obj, pods: Sequence[Obj], claims: Sequence[Operation], now: int) -> None:
@@ -115,7 +115,7 @@ class Reconciliation:
         self._records: list[Record] = []
 
     def operations(self) -> list[Operation]:
-        """The status first, so that no pod is let go uncounted; then pods."""
+        """Return operations: first the status, so that no pod is released uncounted, then pods."""
         job = self._job
         found = ending(job, self._count, self._active, self._now)
         if is_going(job):
@@ -145,13 +145,13 @@ class Reconciliation:
         return status_patch(JOBS, self._job, status, safe=True)
 
     def _say(self, type: str, status: str, reason: str, message: str) -> bool:
-        """Say a condition; returns True if it is new."""
+        """Set a condition; returns True if it is new."""
         before = self._conditions
         self._conditions = with_condition(before, condition(type, status, reason, message, self._now))
         return self._conditions != before
 
     def _end(self, found: JobEnd) -> list[Operation]:
-        """Delete what still runs; once everything is counted, the job is over."""
+        """Delete running pods; once everything is counted, the job is finished."""
         self._say(found.target, "True", found.reason, found.message)
         left = self._active or self._going or self._count.to_let_go or self._count.last_failed
         if left or not self._count.is_settled:
@@ -171,7 +171,7 @@ class Reconciliation:
         return removed(self._job, self._active, counted=False)
 
     def _go_on(self) -> list[Operation]:
-        """Have as many pods as shall run."""
+        """Create or delete pods to reach the desired number."""
         job, stamp = self._job, format_time(self._now - self._now % SECOND)
         if not status_of(job).get("startTime"):
             self._status["startTime"] = stamp
@@ -191,7 +191,7 @@ class Reconciliation:
         return new_pods(self._view, job, min(missing, BURST), self._taken() | waiting, last_failed)
 
     def _pauses(self) -> set[int] | None:
-        """Indexes that have failed and are not tried again yet; None if nothing is."""
+        """Indexes that have failed and are not retried yet; None if pods may not be created yet."""
         if limit_of(self._job) is not None:
             pauses = pauses_left(self._job, self._count.last_failed, self._now)
             self.again = min(pauses.values(), default=None)
@@ -200,7 +200,7 @@ class Reconciliation:
         return set() if self.again is None else None
 
     def _taken(self) -> set[int]:
-        """Indexes that have a pod or need none any more."""
+        """Indexes that have a pod or do not need one any more."""
         if not is_indexed(self._job):
             return set()
         held = [*self._active, *self._going] if replaces_only_failed(self._job) else self._active

@@ -1,8 +1,8 @@
 """Pods of a job that have ended, each counted once.
 
-A pod carries a finalizer, so that it cannot vanish uncounted. When it has ended, its uid is written into the job's
-status; then the finalizer is taken away; and when that is seen, the uid gives way to a number. Whatever is interrupted
-can go on at any of these points. Pods with an index that succeed are counted by the indexes written into the status.
+A pod has a finalizer, so that it cannot be deleted uncounted. When it has ended, its UID is written to the job's
+status; then the finalizer is removed; and when that is observed, the UID is replaced by an increased number. After an
+interruption, this continues at any of these points. Indexed pods that succeed are counted by the indexes in the status.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ TRACKING = "batch.kubernetes.io/job-tracking"
 
 
 def is_tracked(pod: Obj) -> bool:
-    """Return True if a pod waits to be counted."""
+    """Return True if a pod still has to be counted."""
     return TRACKING in (pod["metadata"].get("finalizers") or ())
 
 
 def untracked(pod: Obj) -> Patch:
-    """Lets a pod go that has been counted."""
+    """Release a counted pod."""
     gone = {"$deleteFromPrimitiveList/finalizers": [TRACKING], "uid": uid_of(pod)}
     return Patch(PODS, key_of(pod), {"metadata": gone}, "strategic")
 
 
 def is_indexed(job: Obj) -> bool:
-    """Return True if each pod has an index of its own."""
+    """Return True if each pod has an index."""
     return bool(spec_of(job).get("completionMode") == "Indexed")
 
 
 def replaces_only_failed(job: Obj) -> bool:
-    """Return True if a pod is replaced only when it has ended, not as soon as it is being deleted."""
+    """Return True if a pod is replaced only once it has ended, not as soon as it is being deleted."""
     return bool(spec_of(job).get("podReplacementPolicy") == "Failed")
 
 
@@ -50,12 +50,12 @@ class Count:
     Attributes:
         succeeded: number, without those in `uncounted`.
         failed: number, without those in `uncounted`.
-        uncounted: uids of pods that have ended and are not in the numbers yet, by how they ended.
+        uncounted: UIDs of ended pods that are not in the numbers yet, by result.
         completed: indexes that have succeeded.
-        failed_indexes: indexes that are not tried again.
-        last_failed: by index, the pod that failed last and is to be followed by another; not in the numbers yet.
-        fatal: why the job fails at once; empty if it does not.
-        to_let_go: pods whose finalizer can be taken away once the status is written.
+        failed_indexes: indexes that are not retried.
+        last_failed: by index, the last failed pod, which will be replaced; not in the numbers yet.
+        fatal: the reason why the job fails at once; empty if it does not.
+        to_let_go: pods whose finalizer can be removed once the status is written.
     """
 
     succeeded: int
@@ -82,11 +82,11 @@ class Count:
 
     @property
     def done_indexes(self) -> set[int]:
-        """Indexes that need no pod any more."""
+        """Indexes that do not need a pod any more."""
         return self.completed | self.failed_indexes
 
     def note(self, how: str, pod: Obj) -> None:
-        """Count a pod, if it is not counted."""
+        """Count a pod, unless it is already counted."""
         uid = uid_of(pod)
         if uid not in self._noted:
             self._noted.add(uid)
@@ -102,9 +102,9 @@ def count(job: Obj, pods: Sequence[Obj], *, over: bool) -> Count:
     """Count the pods that have ended since the status was written.
 
     Args:
-        job: with its status.
-        pods: of the job.
-        over: True if pods that are being deleted count as failed in any case, as the job is over.
+        job: the job with its status.
+        pods: its pods.
+        over: True if the job is over, so pods that are being deleted count as failed.
     """
     status = status_of(job)
     found = _written(status, {uid_of(pod) for pod in pods if is_tracked(pod)})
@@ -127,7 +127,7 @@ def count(job: Obj, pods: Sequence[Obj], *, over: bool) -> Count:
 
 
 def _take_in_failures(job: Obj, pods: Sequence[Obj], found: Count, *, over: bool) -> None:
-    """Count pods that have failed, by what that means for the job."""
+    """Count failed pods, by their effect on the job."""
     failed = [pod for pod in pods if phase_of(pod) != "Succeeded" and _has_failed(job, pod, over=over)]
     meanings = {uid_of(pod): failure_effect(job, pod) for pod in failed}
     found.fatal = next((each.message for each in meanings.values() if each.action == "FailJob"), "")
@@ -139,7 +139,7 @@ def _take_in_failures(job: Obj, pods: Sequence[Obj], found: Count, *, over: bool
             others = [pod for pod in pods if uid_of(pod) not in meanings]
             last = last_of_each(filter(is_tracked, failed), others)
             found.last_failed = {index: pod for index, pod in last.items() if index not in found.failed_indexes}
-    done = is_true(job, "SuccessCriteriaMet")  # pods that a job needs no more have not failed it
+    done = is_true(job, "SuccessCriteriaMet")  # pods that a job no longer needs have not failed it
     waiting = {uid_of(pod) for pod in found.last_failed.values()}
     for pod in failed:
         if is_tracked(pod) and uid_of(pod) not in waiting:
@@ -150,7 +150,7 @@ def _take_in_failures(job: Obj, pods: Sequence[Obj], found: Count, *, over: bool
 
 
 def _written(status: Any, tracked: set[str]) -> Count:
-    """Read the counts from the status; uids whose pods have been released become numbers."""
+    """Read the counts from the status; UIDs of released pods become numbers."""
     uncounted = status.get("uncountedTerminatedPods") or {}
     sums, kept = {}, {}
     for how in ("succeeded", "failed"):
@@ -168,7 +168,7 @@ def _has_failed(job: Obj, pod: Obj, *, over: bool) -> bool:
 
 
 def counted_status(job: Obj, found: Count) -> dict[str, Any]:
-    """The fields of the status that say the count; None stands for absent."""
+    """The status fields for the counts; None removes a field."""
     uids = {how: found.uncounted[how] or None for how in ("succeeded", "failed")}
     before = status_of(job).get("uncountedTerminatedPods")
     same = before is not None and all(before.get(how) == uids[how] for how in uids)

@@ -15,7 +15,7 @@ DEFAULT_BACKOFF_LIMIT = 6
 
 
 class JobEnd(NamedTuple):
-    """The end of a job: the target condition is set as soon as it is clear, the end once all pods are counted."""
+    """The end of a job: the target condition is set as soon as it is certain, the final one once all pods count."""
 
     target: str
     end: str
@@ -45,7 +45,7 @@ def ended(job: Obj) -> int | None:
 
 
 def ending(job: Obj, found: Count, active: Sequence[Obj], now: int) -> JobEnd | None:
-    """Return the end of a job, if it is clear."""
+    """Return the end of a job, if it is certain."""
     for target, end in (("FailureTarget", "Failed"), ("SuccessCriteriaMet", "Complete")):
         condition = condition_of(job, target)
         if condition is not None and condition.get("status") == "True":
@@ -67,7 +67,7 @@ def ending(job: Obj, found: Count, active: Sequence[Obj], now: int) -> JobEnd | 
 
 
 def _by_indexes(job: Obj, found: Count) -> JobEnd | None:
-    """The end of a job because of indexes that have failed."""
+    """The end of a job because of failed indexes."""
     if not found.failed_indexes:
         return None
     most, completions = spec_of(job).get("maxFailedIndexes"), int(spec_of(job).get("completions") or 0)
@@ -88,7 +88,7 @@ def _by_policy(job: Obj, found: Count) -> JobEnd | None:
 
 
 def _restarted_too_often(job: Obj, active: Sequence[Obj], limit: int) -> bool:
-    """Containers that are restarted in their pods fail, too."""
+    """Return True if restarts of containers exceed the limit: they count as failures, too."""
     if (spec_of(job)["template"].get("spec") or {}).get("restartPolicy") != "OnFailure":
         return False
     total = 0
@@ -100,7 +100,7 @@ def _restarted_too_often(job: Obj, active: Sequence[Obj], limit: int) -> bool:
 
 
 def deadline_in(job: Obj, now: int) -> float | None:
-    """Seconds until a job is too long active; None if it may go on forever."""
+    """Seconds until a job exceeds its deadline; None without one."""
     seconds, since = spec_of(job).get("activeDeadlineSeconds"), status_of(job).get("startTime")
     if seconds is None or not since or spec_of(job).get("suspend"):
         return None
@@ -108,7 +108,7 @@ def deadline_in(job: Obj, now: int) -> float | None:
 
 
 def expiry_in(job: Obj, now: int) -> float | None:
-    """Seconds until a job that is over shall be deleted; None if it stays."""
+    """Seconds until a finished job expires; None if it stays."""
     seconds, when = spec_of(job).get("ttlSecondsAfterFinished"), ended(job)
     if seconds is None or when is None or is_going(job):
         return None
@@ -116,14 +116,14 @@ def expiry_in(job: Obj, now: int) -> float | None:
 
 
 def condition(type: str, status: str, reason: str, message: str, now: int) -> dict[str, Any]:
-    """A condition that has just become so."""
+    """A condition with its transition now."""
     stamp = format_time(now - now % SECOND)
     said = {"type": type, "status": status, "reason": reason, "message": message}
     return {**said, "lastProbeTime": stamp, "lastTransitionTime": stamp}
 
 
 def with_condition(conditions: Sequence[Any], new: dict[str, Any]) -> list[Any]:
-    """Conditions with a new one in the place of that of its type; one that says the same stays as it is."""
+    """Replace the condition of the same type; an equal one stays unchanged."""
     old = next((each for each in conditions if each["type"] == new["type"]), None)
     if old is None:
         return [*conditions, new]

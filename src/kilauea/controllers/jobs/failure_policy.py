@@ -14,7 +14,7 @@ class FailureEffect(NamedTuple):
 
     Attributes:
         action: Count, Ignore, FailIndex or FailJob.
-        message: which rule says so; empty if none does.
+        message: the rule that applies; empty without one.
     """
 
     action: str
@@ -36,7 +36,7 @@ def failure_effect(job: Obj, pod: Obj) -> FailureEffect:
 
 
 def _fitting_exit(wanted: Any, pod: Obj) -> str:
-    """The container whose exit code a rule means; empty if there is none. Success is never meant."""
+    """The container whose exit code a rule matches; empty if there is none. Success never matches."""
     if not wanted:
         return ""
     values, among = set(wanted["values"]), wanted["operator"] == "In"
@@ -56,7 +56,7 @@ def _exits(pod: Obj) -> Iterator[tuple[str, int]]:
 
 
 def _fitting_condition(wanted: Any, pod: Obj) -> str:
-    """The condition of the pod that a rule means; empty if there is none."""
+    """The condition of the pod that a rule matches; empty if there is none."""
     has = {(each["type"], each["status"]) for each in status_of(pod).get("conditions") or ()}
     for each in wanted or ():
         if (each["type"], each.get("status", "True")) in has:

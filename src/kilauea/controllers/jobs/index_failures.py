@@ -1,7 +1,7 @@
 """Failures of single indexes (`backoffLimitPerIndex`): each has its own limit and backoff.
 
-A pod is told how often its index has failed before it, in annotations. The last pod of an index that has failed stays
-until the next one is made, so that the count is not lost with it.
+Annotations of a pod contain the previous failures of its index. The last failed pod of an index stays until the next
+one is created, so that the count is not lost.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
 def limit_of(job: Obj) -> int | None:
-    """Return the number of retries of an index; None if indexes have no limits of their own."""
+    """Return the number of retries of an index; None without separate limits for indexes."""
     limit = spec_of(job).get("backoffLimitPerIndex")
     return None if limit is None else int(limit)
 
 
 def failures_before(pod: Obj) -> tuple[int, int]:
-    """Return the failures of an index before this pod: counted, and ignored."""
+    """Return the failures of an index before this pod: counted and ignored ones."""
     return _number(pod, FAILURES), _number(pod, IGNORED)
 
 
@@ -34,13 +34,13 @@ def _number(pod: Obj, annotation: str) -> int:
 
 
 def failures_after(job: Obj, pod: Obj) -> tuple[int, int]:
-    """The same with the failure of the pod itself."""
+    """The same, including the failure of the pod itself."""
     counted, ignored = failures_before(pod)
     return (counted, ignored + 1) if failure_effect(job, pod).action == "Ignore" else (counted + 1, ignored)
 
 
 def fails_index(job: Obj, pod: Obj) -> bool:
-    """Return True if an index is not tried again after the failure of this pod."""
+    """Return True if an index is not retried after the failure of this pod."""
     action, limit = failure_effect(job, pod).action, limit_of(job)
     if limit is None or action == "Ignore":
         return False
@@ -52,7 +52,7 @@ def last_of_each(failed: Iterable[Obj], others: Sequence[Obj]) -> dict[int, Obj]
 
     Args:
         failed: pods that have failed.
-        others: pods that have not.
+        others: the other pods.
     """
     followed = {index_of(pod) for pod in others}
     last: dict[int, Obj] = {}

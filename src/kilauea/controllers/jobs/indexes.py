@@ -1,4 +1,4 @@
-"""Indexes of pods, and the text that stands for many of them: `0-2,5`."""
+"""Indexes of pods, and their compact form: `0-2,5`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def index_of(pod: Obj) -> int | None:
-    """The index of a pod; None if it has none that can be read."""
+    """The index of a pod; None if missing or invalid."""
     return whole_number(annotations_of(pod).get(INDEX, ""))
 
 
 def parse_indexes(text: str, completions: int) -> set[int]:
-    """The indexes below `completions` that a text stands for; what cannot be read is left out."""
+    """Parse the indexes below `completions`; invalid parts are ignored."""
     found: set[int] = set()
     for part in text.split(","):
         start, _, end = part.partition("-")
@@ -28,7 +28,7 @@ def parse_indexes(text: str, completions: int) -> set[int]:
 
 
 def format_indexes(indexes: Collection[int]) -> str:
-    """The text: runs of three and more with a hyphen, others with commas."""
+    """Format indexes: runs of three or more with a hyphen, others with commas."""
     parts: list[list[int]] = []
     for index in sorted(indexes):
         if parts and index == parts[-1][-1] + 1:

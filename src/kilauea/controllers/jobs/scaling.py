@@ -1,4 +1,4 @@
-"""New pods of a job: how many, when, and with which index."""
+"""New pods of a job: their number, time and indexes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kilauea.controllers.pods import (
 )
 
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 600.0
-"""Seconds that a job waits after a failure, twice as long after each further one, and at most."""
+"""Seconds that a job waits after a failure, doubled with each further one, and the maximum."""
 _INDEX_FIELD = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
 
 
@@ -39,7 +39,7 @@ def wanted_active(job: Obj, found: Count, active: int) -> int:
 
 
 def pause_left(pods: Sequence[Obj], now: int) -> float:
-    """Seconds until pods may be made again after failures; successes make them forgotten."""
+    """Seconds until pods may be created again after failures; a success resets them."""
     success = max((ended_at(pod, now) for pod in pods if phase_of(pod) == "Succeeded"), default=-1)
     failures = [when for when in (ended_at(pod, now) for pod in pods if phase_of(pod) == "Failed") if when > success]
     if not failures:
@@ -48,7 +48,7 @@ def pause_left(pods: Sequence[Obj], now: int) -> float:
 
 
 def pauses_left(job: Obj, last_failed: Mapping[int, Obj], now: int) -> dict[int, float]:
-    """Seconds until indexes that have failed may be tried again; those that may be now are left out."""
+    """Seconds until failed indexes may be retried; those that may be now are left out."""
     pauses = {
         index: _left(sum(failures_after(job, pod)), ended_at(pod, now), now) for index, pod in last_failed.items()
     }
@@ -56,7 +56,7 @@ def pauses_left(job: Obj, last_failed: Mapping[int, Obj], now: int) -> dict[int,
 
 
 def _left(failures: int, last: int, now: int) -> float:
-    """Seconds that are left of the pause after this many failures."""
+    """Seconds left of the pause after this many failures."""
     pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 10))
     return max(0.0, (last - now) / SECOND + pause)
 
@@ -76,14 +76,14 @@ def ended_at(pod: Obj, now: int) -> int:
 
 
 def new_pods(view: View, job: Obj, number: int, taken: set[int], last_failed: Mapping[int, Obj]) -> list[Operation]:
-    """Creates pods, of the lowest free indexes if they have indexes.
+    """Create pods, with the lowest free indexes if they have indexes.
 
     Args:
-        view: to see which names are free.
+        view: for finding free names.
         job: their owner.
-        number: how many.
-        taken: indexes that have a pod or need none any more.
-        last_failed: by index, the pod that failed before.
+        number: number of pods.
+        taken: indexes that have a pod or do not need one any more.
+        last_failed: by index, the previous failed pod.
     """
     if is_indexed(job):
         indexes = _free(taken, int(spec_of(job).get("completions") or 0), number)
@@ -123,13 +123,13 @@ def _pod(job: Obj, name: str, index: int | None = None, failed: Obj | None = Non
 
 
 def _failures(job: Obj, failed: Obj | None) -> dict[str, str]:
-    """Annotations that tell a pod how often its index has failed."""
+    """Annotations with the previous failures of a pod's index."""
     counted, ignored = failures_after(job, failed) if failed is not None else (0, 0)
     return {FAILURES: str(counted), **({IGNORED: str(ignored)} if ignored else {})}
 
 
 def _with_index(spec: dict[str, Any], hostname: str) -> dict[str, Any]:
-    """A pod's specification whose containers are told the index."""
+    """A pod's specification with the index in its containers' environment."""
     told = {"name": "JOB_COMPLETION_INDEX", "valueFrom": _INDEX_FIELD}
     spec = {**spec, "hostname": spec.get("hostname") or hostname}
     for kind in ("containers", "initContainers"):
@@ -143,7 +143,7 @@ def _env(env: list[Any], told: dict[str, Any]) -> list[Any]:
 
 
 def removed(job: Obj, pods: Sequence[Obj], *, counted: bool) -> list[Operation]:
-    """Deletes pods; those that need not be counted are let go first."""
+    """Delete pods; those that need not be counted are released first."""
     chains = []
     for pod in pods:
         if is_going(pod):
@@ -156,7 +156,7 @@ def removed(job: Obj, pods: Sequence[Obj], *, counted: bool) -> list[Operation]:
 
 
 def surplus(job: Obj, active: Sequence[Obj], number: int, done: set[int]) -> list[Obj]:
-    """The pods that go when there are too many: those with an index that is done or doubled, then the least missed."""
+    """The surplus pods: those with a finished or duplicate index, then by deletion rank."""
     beside = pods_by_node(list(active))
     ranked = sorted(active, key=lambda pod: deletion_rank(pod, beside))
     if not is_indexed(job):

@@ -1,4 +1,4 @@
 """The life cycle of nodes: silent nodes are tainted, and their pods are evicted after their toleration time.
 
-`health` judges a node and says its taints, `eviction` says which pods go, `controller` joins them.
+`health` determines the readiness and taints of a node, `eviction` the pods to evict, `controller` combines them.
 """

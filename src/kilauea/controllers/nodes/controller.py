@@ -1,4 +1,4 @@
-"""The controller of the life cycle of nodes."""
+"""The node lifecycle controller."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def node_of(pod: Obj) -> str:
 
 
 def _keys_of_pod(pod: Obj) -> Iterable[Key]:
-    """A pod concerns its node: it may not be welcome there, or the node not be there.
+    """Yield the node of a pod: the node may have taints that the pod does not tolerate, or may not exist.
 
     That matters of pods that are new on it, but who comes late may see them for the first time when they run, or have
     ended.
@@ -49,13 +49,13 @@ WELL = "well"
 
 
 def _name_if_well(node: Obj) -> str:
-    """An index: the name of a node on which pods may come and stay, by what it says."""
+    """An index: the name of a node that can accept and keep pods, according to its object."""
     driving = any(each["effect"] == "NoExecute" for each in spec_of(node).get("taints") or ())
     return "" if driving or readiness(node) != "True" else name_of(node)
 
 
 def _is_well(key: Key, view: View) -> bool:
-    """Return True for a node that pods need not be looked at for; that it no longer is well is a change of the node."""
+    """Return True for a node whose pods need no check; a node that becomes unready is a separate event."""
     return view.count_indexed(NODES, WELL, key.name) > 0
 
 
@@ -63,24 +63,23 @@ SETTLED = "settled"
 
 
 def _name_if_settled(node: Obj) -> str:
-    """An index: the name of a node about which there is nothing to do for as long as it is heard."""
+    """An index: the name of a node that needs nothing as long as its heartbeats arrive."""
     if is_going(node) or not _name_if_well(node):
         return ""
     return name_of(node) if taints(node, "True", 0) == (spec_of(node).get("taints") or []) else ""
 
 
 EVERYWHERE = Key("", "")
-"""Reconciled at the start: nodes may have been deleted while the controller was down, so that there is no event."""
+"""Reconciled at the start: nodes may have been deleted while the controller was down, without an event."""
 
 
 class NodeLifecycleController:
-    """Watches over nodes.
+    """Monitors nodes.
 
     Args:
-        running_since: returns since when this process has run without a stall, in microseconds since 1970, given the
-            time; nodes are not blamed for silence before.
-        speaks_for: returns True for a node for which this very process speaks: that it judges shows that it is alive,
-            however late its heartbeats are.
+        running_since: returns the time since which this process has run without a stall, in microseconds since 1970,
+            given the current time; earlier silence of nodes does not count.
+        speaks_for: returns True for a node that this very process runs: it is alive, however late its heartbeats are.
     """
 
     name = "node-lifecycle-controller"
@@ -99,14 +98,14 @@ class NodeLifecycleController:
         self._speaks_for = speaks_for
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Judge a node, and let pods go that have to."""
+        """Update the conditions and taints of a node, and evict pods if necessary."""
         if key == EVERYWHERE:
             return _without_any_node(view, now)
         lease = view.get(LEASES, Key(LEASE_NAMESPACE, key.name))
         renewed = last_renewal(lease)
         if renewed and view.count_indexed(NODES, SETTLED, key.name):
             left = (renewed - now) / SECOND + GRACE_SECONDS
-            if left > 0:  # most looks are of this kind: it is only time to see if the Lease was renewed
+            if left > 0:  # most calls are of this kind: it is only time to check if the Lease was renewed
                 return Outcome(again=left)
         node = view.get(NODES, key)
         if node is None:
@@ -132,25 +131,25 @@ class NodeLifecycleController:
         return Outcome([*operations, *gone], min(waits, default=None))
 
     def _patience(self, node: Obj, lease: Obj | None, now: int) -> float | None:
-        """Seconds until a node counts as silent, 0 or less if it does; None if it cannot be silent."""
+        """Seconds until a node counts as unreachable, 0 or less if it already does; None if it cannot."""
         if self._speaks_for(node):
             return None
         return (last_heartbeat(node, lease, self._running_since(now)) - now) / SECOND + GRACE_SECONDS
 
 
 def _without_any_node(view: View, now: int) -> Outcome:
-    """Pods whose node went before the start."""
+    """Delete pods whose node was deleted before the start."""
     there = {"", *(node["metadata"]["name"] for node in view.list(NODES))}
     return _lost((pod for pod in view.list(PODS) if node_of(pod) not in there), now)
 
 
 def _without_node(view: View, name: str, now: int) -> Outcome:
-    """Pods whose node is gone go, too."""
+    """Delete pods of a deleted node."""
     return _lost(view.indexed(PODS, NODE_NAME, name), now)
 
 
 def _lost(pods: Iterable[Obj], now: int) -> Outcome:
-    """Deletes pods once it is sure that they have no node: of kinds that are watched apart, one may be seen late."""
+    """Delete pods once it is certain that their node does not exist: watches of kinds are not synchronized."""
     operations: list[Operation] = []
     nodes: dict[str, None] = {}
     waits = []
@@ -166,7 +165,7 @@ def _lost(pods: Iterable[Obj], now: int) -> Outcome:
 
 
 def _silenced(node: Obj, now: int) -> list[Operation]:
-    """Says that nothing is known of a node."""
+    """Set the conditions of an unreachable node to Unknown."""
     said = unknown(node, now)
     if not said:
         return []
@@ -180,7 +179,7 @@ def _silenced(node: Obj, now: int) -> list[Operation]:
 
 
 def _driven(view: View, name: str, driving: list[dict[str, str]], now: int) -> tuple[list[Operation], float | None]:
-    """Deletes pods that do not stand the taints any longer, and says in how many seconds the next does not."""
+    """Delete pods that no longer tolerate the taints; returns the seconds until the next one."""
     operations: list[Operation] = []
     waits = []
     for pod in view.indexed(PODS, NODE_NAME, name):

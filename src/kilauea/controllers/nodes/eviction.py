@@ -17,7 +17,7 @@ QUARANTINE_SECONDS = 40
 
 
 def stay_left(pod: Obj, taints: Sequence[Any], now: int) -> float | None:
-    """Seconds that a pod may stay on a node with taints that drive away; None if it may stay forever."""
+    """Seconds that a pod may stay on a node with evicting taints; None for no limit."""
     left: float | None = None
     for taint in taints:
         patience = _patience(pod, taint)
@@ -29,13 +29,13 @@ def stay_left(pod: Obj, taints: Sequence[Any], now: int) -> float | None:
 
 
 def time_left(taint: Obj, patience: float, now: int) -> float:
-    """Seconds that are left of those for which a taint is tolerated after it was added."""
+    """Seconds left of the toleration time of a taint since it was added."""
     added = taint.get("timeAdded")
     return max(0.0, (parse_time(added) - now) / SECOND + patience) if added and patience > 0 else 0.0
 
 
 def _patience(pod: Obj, taint: Any) -> float | None:
-    """Seconds that a pod tolerates a taint; None forever, 0 not at all."""
+    """Seconds for which a pod tolerates a taint; None for no limit, 0 if not at all."""
     matching = matching_tolerations(spec_of(pod).get("tolerations") or (), taint)
     if not matching:
         return 0.0
@@ -44,7 +44,7 @@ def _patience(pod: Obj, taint: Any) -> float | None:
 
 
 def matching_tolerations(tolerations: Sequence[Obj], taint: Obj) -> list[Obj]:
-    """The tolerations that cover a taint."""
+    """The tolerations that match a taint."""
     key = TaintKey(taint["key"], taint.get("value") or "", taint["effect"])
     return [each for each in tolerations if tolerates(_toleration(each), key)]
 
@@ -56,14 +56,14 @@ def _toleration(toleration: Any) -> TolerationKey:
 
 
 def taint_eviction(pod: Obj, now: int) -> list[Operation]:
-    """Deletes a pod because of a taint."""
+    """Delete a pod because of a taint."""
     message = "Taint manager: deleting due to NoExecute taint"
     event = Record(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key_of(pod)}")
     return eviction(pod, now, ("DeletionByTaintManager", message), event)
 
 
 def eviction(pod: Obj, now: int, disrupted: tuple[str, str], event: Record) -> list[Operation]:
-    """Deletes a pod that a controller drives away.
+    """Delete a pod that a controller evicts.
 
     Args:
         pod: the pod.
@@ -80,7 +80,7 @@ def eviction(pod: Obj, now: int, disrupted: tuple[str, str], event: Record) -> l
 
 
 def lost(pod: Obj, now: int) -> tuple[list[Operation], float | None]:
-    """Deletes a pod whose node is gone, once that is certain; before, returns the seconds until then."""
+    """Delete a pod whose node is gone, once that is certain; before, returns the seconds until then."""
     scheduled = condition_of(pod, "PodScheduled")
     since = scheduled.get("lastTransitionTime") if scheduled else None
     since = since or pod["metadata"]["creationTimestamp"]
@@ -96,7 +96,7 @@ def lost(pod: Obj, now: int) -> tuple[list[Operation], float | None]:
 
 
 def unready(pod: Obj, now: int) -> list[Operation]:
-    """Says that a pod serves no more whose node is not ready."""
+    """Mark a pod as not ready because its node is not ready."""
     if not is_ready(pod) or is_going(pod):
         return []
     return [_condition(pod, now, type="Ready", status="False")]

@@ -21,11 +21,11 @@ _BY_CONDITION = {
 }
 _HEARD_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 OURS = frozenset({NOT_READY, UNREACHABLE, UNSCHEDULABLE_TAINT, *_BY_CONDITION.values()})
-"""Taints that are set and taken away here."""
+"""Taints that this controller adds and removes."""
 
 
 def last_heartbeat(node: Obj, lease: Obj | None, since: int) -> int:
-    """The last heartbeat of a node, in microseconds since 1970; not before `since`, from when on it is listened to."""
+    """The last heartbeat of a node, in microseconds since 1970; at least `since`, when listening started."""
     found = [since, parse_time(node["metadata"]["creationTimestamp"])]
     ready = condition_of(node, "Ready")
     if ready is not None and ready.get("status") != "Unknown" and ready.get("lastHeartbeatTime"):
@@ -40,13 +40,13 @@ def last_renewal(lease: Obj | None) -> int:
 
 
 def readiness(node: Obj) -> str:
-    """True, False or Unknown; a node that has said nothing yet is given its time."""
+    """True, False or Unknown; a node without a heartbeat yet gets time."""
     ready = condition_of(node, "Ready")
     return str(ready["status"]) if ready is not None else "True"
 
 
 def unknown(node: Obj, now: int) -> list[dict[str, Any]]:
-    """The conditions of a node that has fallen silent, as far as they are not said yet."""
+    """The conditions to set for an unreachable node, without those already set."""
     stamp = format_time(now - now % SECOND)
     said = []
     for type in _HEARD_CONDITIONS:
@@ -61,12 +61,12 @@ def unknown(node: Obj, now: int) -> list[dict[str, Any]]:
 
 
 def taints(node: Obj, state: str, now: int) -> Sequence[Any]:
-    """The taints that a node shall have; those that it has already keep their time.
+    """The taints that a node should have; existing ones keep their time.
 
     Args:
-        node: as it is.
+        node: its current state.
         state: its readiness.
-        now: in microseconds since 1970.
+        now: time in microseconds since 1970.
     """
     wanted = []
     if state != "True":

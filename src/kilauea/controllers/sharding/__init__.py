@@ -1,5 +1,5 @@
-"""The nodes of a cluster are divided among its schedulers.
+"""Divides the nodes of a cluster among its schedulers.
 
-`configuration` reads which schedulers there are and what nodes each should have, `policies` chooses the nodes, and
-`controller` writes them to NodeShards, which the schedulers read.
+`configuration` reads the schedulers and their policies, `policies` chooses the nodes, and `controller` writes them to
+NodeShards, which the schedulers read.
 """

@@ -22,7 +22,7 @@ from kilauea.api.times import SECOND, parse_duration
 from kilauea.api.yamltext import YamlError, load_yaml
 
 FILE = "sharding.yaml"
-"""Under which key the ConfigMap has the text."""
+"""The key of the configuration in the ConfigMap."""
 RATE, WARMUP, LIMIT = "allocation-rate", "warmup", "node-limit"
 ARGUMENTS = {
     RATE: ("minCPUUtil", "maxCPUUtil"),
@@ -35,7 +35,7 @@ SHORTEST_PERIOD = SECOND
 
 
 class ShardingError(ValueError):
-    """A configuration that cannot be used; the message names the field and the fix."""
+    """An invalid configuration; the message names the field and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerShare:
-    """A scheduler, and the policies by which its nodes are chosen."""
+    """A scheduler, and the policies that choose its nodes."""
 
     name: str
     policies: tuple[Policy, ...]
@@ -60,9 +60,9 @@ class SharingPlan:
     """The schedulers in order; earlier ones choose first.
 
     Attributes:
-        schedulers: the schedulers; none means that nothing is shared out.
-        period: microseconds between two looks.
-        on_nodes: also look whenever a node comes, goes or changes its labels or capacity.
+        schedulers: the schedulers; without any, nodes are not divided.
+        period: microseconds between two reconciliations.
+        on_nodes: True to reconcile also when a node is added, removed or changes its labels or capacity.
     """
 
     schedulers: tuple[SchedulerShare, ...] = ()
@@ -74,7 +74,7 @@ def of_flags(flags: Iterable[str], period: int = PERIOD, *, on_nodes: bool = Tru
     """Read the values of `--scheduler-configs`, seven fields each.
 
     Raises:
-        ShardingError: a value cannot be used.
+        ShardingError: a value is invalid.
     """
     shares = []
     for flag in flags:
@@ -101,7 +101,7 @@ def of_config_map(config_map: Obj) -> SharingPlan:
     """Read a ConfigMap.
 
     Raises:
-        ShardingError: it cannot be used.
+        ShardingError: the configuration is invalid.
     """
     text = (config_map.get("data") or {}).get(FILE)
     if not isinstance(text, str):
@@ -157,7 +157,7 @@ def _scheduler(given: Any, where: str) -> SchedulerShare:
 
 
 def _scalar_policies(given: Mapping[str, Any], where: str) -> tuple[Policy, ...]:
-    """The policies of a scheduler that does not name one: what its other fields say."""
+    """The policies of a scheduler without explicit ones, from its other fields."""
     rate = {
         "minCPUUtil": given.get("cpuUtilizationMin", 0.0),
         "maxCPUUtil": given.get("cpuUtilizationMax", 1.0),

@@ -1,7 +1,7 @@
-"""Keeps one NodeShard for each scheduler, with the nodes that it should work on.
+"""Maintains one NodeShard for each scheduler, with the nodes that it should use.
 
-The schedulers themselves keep the status: a node changes hands only when its scheduler has given it up
-(`kilauea.runtime.scheduler.sharding`). So it does no harm that NodeShards are written one after another.
+The schedulers themselves write the status: a node changes its scheduler only when the previous one has released it
+(`kilauea.runtime.scheduler.sharding`). So NodeShards need not be written atomically.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from kilauea.controllers.sharding.policies import candidates_of, shared_out
 
 CONFIGURATION = Key("volcano-system", "volcano-sharding-configmap")
 BY_NODES = Key("", "nodes")
-"""Stands for a change of nodes."""
+"""The key for changes of nodes."""
 CHANGE_SECONDS = 0.2
-"""Seconds for which changes are collected before nodes are shared out."""
+"""Seconds for which changes are collected before nodes are divided."""
 LEAST_NEW = 0.1
-"""The part of a shard that must be new before it is written."""
+"""The fraction of a shard that must change before it is written."""
 
 
 class ShardingController:
-    """Shares out nodes, at each change of its configuration and once a period.
+    """Divides nodes, at each change of its configuration and periodically.
 
     Args:
-        configuration: the ConfigMap that says how.
-        plan: what holds as long as there is no such ConfigMap.
+        configuration: the ConfigMap with the policies.
+        plan: the policies without such a ConfigMap.
     """
 
     name = "sharding-controller"
@@ -61,7 +61,7 @@ class ShardingController:
         return (self._configuration,) if key_of(config_map) == self._configuration else ()
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Bring the NodeShards in line with the configuration; an invalid one changes nothing."""
+        """Update the NodeShards by the configuration; an invalid one changes nothing."""
         config_map = view.get(CONFIG_MAPS, self._configuration)
         try:
             plan = self._plan if config_map is None else of_config_map(config_map)
@@ -78,7 +78,7 @@ class ShardingController:
 
 
 def _operations(wanted: Mapping[str, Sequence[str]], there: Mapping[str, Obj]) -> list[Operation]:
-    """Write all shards that differ as soon as one differs enough; delete those of schedulers that are not listed."""
+    """Write all shards that differ if one differs enough; delete those of schedulers that are not listed."""
     foreign = [each for name, each in there.items() if name not in wanted and not is_going(each)]
     out: list[Operation] = [Delete(NODE_SHARDS, key_of(each), uid_of(each)) for each in foreign]
     existing = {name: list(spec_of(there[name]).get("nodesDesired") or ()) for name in wanted if name in there}
@@ -102,7 +102,7 @@ def _differs_enough(existing: Sequence[str] | None, wanted: Sequence[str]) -> bo
 
 
 def _matters(old: Obj | None, new: Obj | None) -> bool:
-    """True if a node comes, goes, or changes its labels or its capacity."""
+    """Return True if a node was added, removed, or changed its labels or capacity."""
     if old is None or new is None:
         return True
     capacity = [status_of(node).get("capacity") for node in (old, new)]
@@ -110,5 +110,5 @@ def _matters(old: Obj | None, new: Obj | None) -> bool:
 
 
 def _desire(old: Obj | None, new: Obj | None) -> bool:
-    """True if someone changed what a shard desires; the status is the scheduler's."""
+    """Return True if the desired nodes of a shard changed; the status is the scheduler's."""
     return old is None or new is None or spec_of(old) != spec_of(new)

@@ -12,7 +12,7 @@ from kilauea.controllers.objects import annotations_of, is_going, labels_of, nam
 from kilauea.controllers.sharding.configuration import LIMIT, RATE, Policy, SchedulerShare
 
 MIRROR = "kubernetes.io/config.mirror"
-"""An annotation of pods that a kubelet made on its own."""
+"""Annotation of static pods, which the kubelet creates itself."""
 ENDED = ("Succeeded", "Failed")
 
 
@@ -21,7 +21,7 @@ class Candidate(NamedTuple):
 
     Attributes:
         name: its name.
-        utilisation: the part of its cpu that pods request, from 0 to 1.
+        utilisation: the fraction of its cpu that pods request, from 0 to 1.
         labels: its labels.
     """
 
@@ -31,7 +31,7 @@ class Candidate(NamedTuple):
 
 
 def candidates_of(nodes: Iterable[Obj], pods: Iterable[Obj]) -> list[Candidate]:
-    """The nodes that stay, in the natural order of their names, with the utilisation by these pods."""
+    """The nodes that are not being deleted, in the natural order of their names, with the utilization by these pods."""
     requested: dict[str, int] = {}
     for pod in pods:
         node = spec_of(pod).get("nodeName")
@@ -49,7 +49,7 @@ def natural(name: str) -> tuple[Any, ...]:
 
 
 def shared_out(schedulers: Sequence[SchedulerShare], nodes: Sequence[Candidate]) -> dict[str, list[str]]:
-    """Return the nodes of each scheduler, by its name; no node is in two shares."""
+    """Return the nodes of each scheduler, by its name; each node is in at most one share."""
     left, shares = list(nodes), {}
     for scheduler in schedulers:
         chosen = _chosen(scheduler.policies, left)
@@ -85,7 +85,7 @@ def _score(policy: Policy, node: Candidate) -> float:
 
 
 def _requested(pod: Obj) -> int:
-    """The cpu that the containers of a pod request, in thousandths."""
+    """The cpu requests of the containers of a pod, in thousandths."""
     return sum(_cpu((each.get("resources") or {}).get("requests")) for each in spec_of(pod).get("containers") or ())
 
 

@@ -26,13 +26,13 @@ from kilauea.controllers.statefulsets.identity import claim_names, creation, mis
 from kilauea.controllers.statefulsets.retention import go_with, is_stale, owners_given
 
 CLAIM_SECONDS = 1.0
-"""Seconds after which a set looks again for claims that are or will be deleted: a new pod must not use them."""
+"""Seconds until a set checks again for claims that are or will be deleted: a new pod must not use them."""
 BURST = 500
-"""Pods that are missing and looked at at a time: a set may want two billion."""
+"""Number of missing pods to process at a time: a set may have two billion replicas."""
 
 
 class StatefulSetController:
-    """Keeps stateful sets at their numbers."""
+    """Maintains the pods of stateful sets."""
 
     name = "statefulset-controller"
     interests = (
@@ -43,7 +43,7 @@ class StatefulSetController:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Steps:
-        """Make, replace or end pods, and count them."""
+        """Create, replace or delete pods, and update the counts."""
         stateful_set = view.get(STATEFUL_SETS, key)
         if stateful_set is None:
             return NOTHING
@@ -58,12 +58,12 @@ class StatefulSetController:
 
 
 class Reconciliation:
-    """One look at a stateful set.
+    """One reconciliation of a stateful set.
 
     Attributes:
         history: its templates.
-        current: name of the revision that pods have which are not updated yet.
-        again: in how many seconds a pod that serves will count as available, or claims may be gone.
+        current: name of the revision of pods that are not updated yet.
+        again: seconds until a ready pod counts as available, or claims may be gone.
     """
 
     def __init__(self, view: View, stateful_set: Obj, pods: Sequence[Obj], now: int) -> None:
@@ -84,7 +84,7 @@ class Reconciliation:
         self._partition = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
 
     def step(self) -> list[Operation]:
-        """Return the next operations; one pod at a time, if the pod management policy asks for that."""
+        """Return the next operations; one pod at a time, if the pod management policy requires it."""
         operations: list[Operation] = []
         missing = 0
         for number in self._numbers:
@@ -92,7 +92,7 @@ class Reconciliation:
             if pod is None:
                 operations += self._make(number)
                 missing += 1
-                if missing == BURST:  # the new pods have the set looked at again
+                if missing == BURST:  # the new pods trigger another reconciliation
                     return operations
             elif is_finished(pod) and not is_going(pod):
                 operations += self._end(pod)
@@ -111,7 +111,7 @@ class Reconciliation:
         return operations or self._update()
 
     def _revision_for(self, number: int) -> str:
-        """The revision that a new pod of a number has: below the partition, pods come back as they were."""
+        """The revision of a new pod with an ordinal: below the partition, pods keep the old one."""
         below = self._rolls and number < self._numbers.start + self._partition
         return self.current if below else self.history.newest
 
@@ -119,7 +119,7 @@ class Reconciliation:
         return labels_of(pod).get(REVISION_LABEL, "")
 
     def claims(self) -> list[Operation]:
-        """Give claims the owners that they are to go with."""
+        """Set the owners with which claims are deleted."""
         return list(owners_given(self._view, self._set, self._pods))
 
     def _make(self, number: int) -> list[Operation]:
@@ -134,7 +134,7 @@ class Reconciliation:
         return list(creation(self._view, self._set, number, template, revision, self._owners_of_claims()))
 
     def _owners_of_claims(self) -> list[dict[str, Any]]:
-        """The owners that new claims have."""
+        """The owners of new claims."""
         return [owner_reference(STATEFUL_SETS, self._set)] if go_with(self._set, "whenDeleted") else []
 
     def _end(self, pod: Obj) -> list[Operation]:
@@ -142,7 +142,7 @@ class Reconciliation:
         return [Delete(PODS, key_of(pod), uid_of(pod)), Record(self._set, "Normal", "SuccessfulDelete", message)]
 
     def _update(self) -> list[Operation]:
-        """Replace the last pod that has an old template, once all after it serve."""
+        """Replace the last pod with an old template, once all pods after it are ready."""
         if not self._rolls:
             return []
         for number in reversed(self._numbers[self._partition :]):
@@ -156,7 +156,7 @@ class Reconciliation:
         return []
 
     def tell(self) -> list[Operation]:
-        """The status, if it has changed."""
+        """Update the status, if it has changed."""
         pods = [pod for pod in self._pods.values() if not is_finished(pod)]
         newest, current = self.history.newest, self.current
         updated = [pod for pod in pods if self._revision(pod) == newest and not is_going(pod)]

@@ -1,4 +1,4 @@
-"""The pod with a number, and the claims for its volumes."""
+"""The pod with an ordinal, and the claims for its volumes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/
 
 
 def ordinal_of(stateful_set: Obj, pod: Obj) -> int | None:
-    """The number of a pod; None if it does not belong to the set."""
+    """The ordinal of a pod; None if it does not belong to the set."""
     base, _, number = name_of(pod).rpartition("-")
     return int(number) if base == name_of(stateful_set) and number.isascii() and number.isdigit() else None
 
 
 def numbers(stateful_set: Obj) -> range:
-    """The numbers that there shall be."""
+    """The desired ordinals."""
     first = int((spec_of(stateful_set).get("ordinals") or {}).get("start") or 0)
     return range(first, first + int(spec_of(stateful_set).get("replicas", 1)))
 
@@ -34,7 +34,7 @@ def creation(
     revision: str,
     owners: Sequence[Mapping[str, Any]],
 ) -> Iterator[Operation]:
-    """Creates the claims of a number that are missing, with some owners, then its pod."""
+    """Create the missing claims of an ordinal, with these owners, then its pod."""
     pod = _pod(stateful_set, number, template, revision)
     name, owner = pod["metadata"]["name"], name_of(stateful_set)
     yield from missing_claims(view, stateful_set, name, owners)
@@ -45,7 +45,7 @@ def creation(
 def missing_claims(
     view: View, stateful_set: Obj, name: str, owners: Sequence[Mapping[str, Any]]
 ) -> Iterator[Operation]:
-    """Creates the claims of a pod that are missing, with some owners."""
+    """Create the missing claims of a pod, with these owners."""
     for claim in _claims(stateful_set, name):
         own = claim["metadata"]["name"]
         if view.get(CLAIMS, Key(stateful_set["metadata"]["namespace"], own)) is None:

@@ -1,7 +1,7 @@
 """Claims that are deleted with their stateful set or with surplus pods: `persistentVolumeClaimRetentionPolicy`.
 
-Such a claim is owned by what it goes with, and the garbage collector deletes it after that. A claim that something else
-controls is left to it.
+Such a claim is owned by the object that it is deleted with, and the garbage collector deletes it afterwards. A claim
+with another controller is not changed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Owners = Sequence[Mapping[str, Any]]
 
 
 def go_with(stateful_set: Obj, when: str) -> bool:
-    """Return True if claims are deleted `whenDeleted` (the set is) or `whenScaled` (the set has no use for them)."""
+    """Return True if claims are deleted `whenDeleted` (with the set) or `whenScaled` (when the set is scaled down)."""
     return (spec_of(stateful_set).get("persistentVolumeClaimRetentionPolicy") or {}).get(when) == "Delete"
 
 
 def is_stale(stateful_set: Obj, pod: str, claim: Obj) -> bool:
-    """Return True if a claim goes with an earlier pod of this name, so that no new pod may use it.
+    """Return True if a claim is deleted with an earlier pod of this name, so that new pods must not use it.
 
     The garbage collector deletes it after that pod; until then it looks like any other claim.
     """
@@ -36,7 +36,7 @@ def is_stale(stateful_set: Obj, pod: str, claim: Obj) -> bool:
 
 
 def owners_given(view: View, stateful_set: Obj, pods: Mapping[int, Obj]) -> Iterator[Operation]:
-    """Give the claims of pods the owners that the policy says; to be done before a pod is deleted."""
+    """Set the owners of the claims of pods by the policy, before a pod is deleted."""
     namespace = stateful_set["metadata"]["namespace"]
     for number, pod in sorted(pods.items()):
         for name in claim_names(stateful_set, name_of(pod)):
@@ -61,14 +61,14 @@ def _given(stateful_set: Obj, number: int, pod: Obj, claim: Obj) -> Iterator[Ope
 
 
 def _wanted(stateful_set: Obj, number: int, pod: Obj) -> list[dict[str, Any]]:
-    """The owner that a claim goes with: a pod beyond the number of replicas, or the set; none if it stays."""
+    """The owner that a claim is deleted with: a pod beyond the replicas, or the set; empty if it stays."""
     if go_with(stateful_set, "whenScaled") and number not in numbers(stateful_set):
         return [owner_reference(PODS, pod)]
     return [owner_reference(STATEFUL_SETS, stateful_set)] if go_with(stateful_set, "whenDeleted") else []
 
 
 def _is_foreign(owners: Owners, ours: Sequence[tuple[Resource, Obj]]) -> bool:
-    """Return True if something else controls a claim, or a set or a pod that had these names before."""
+    """Return True if something else controls a claim, or an earlier set or pod with these names."""
     for each in owners:
         named = [owner for resource, owner in ours if _names(each, resource, owner)]
         if any(each["uid"] != uid_of(owner) for owner in named) or (not named and each.get("controller")):
@@ -89,5 +89,5 @@ def _identity(reference: Mapping[str, Any]) -> tuple[str, bool]:
 
 
 def _is_new(stateful_set: Obj) -> bool:
-    """Return True if the specification has changed since the last look, so that something is told once."""
+    """Return True if the specification has changed since the last reconciliation, to report something once."""
     return bool(stateful_set["metadata"].get("generation", 0) != status_of(stateful_set).get("observedGeneration"))

@@ -1,4 +1,4 @@
 """Volcano's cron jobs (batch.volcano.sh): Volcano jobs on a schedule.
 
-`history` says which jobs run and which are forgotten, `controller` makes them.
+`history` finds running jobs and those to delete, `controller` creates them.
 """

@@ -28,13 +28,13 @@ SCHEDULED = "volcano.sh/cronjob-scheduled-timestamp"
 
 
 class VcCronJobController:
-    """Makes Volcano's jobs by schedules."""
+    """Creates Volcano jobs by schedules."""
 
     name = "vccronjob-controller"
     interests = (Interest(VC_CRON_JOBS, own_key), Interest(VC_JOBS, ItsController(VC_CRON_JOBS)))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Make a job if one is due, forget old ones, say which run."""
+        """Create a job if one is due, delete old ones, and update the list of active jobs."""
         cron = view.get(VC_CRON_JOBS, key)
         if cron is None or is_going(cron):
             return NOTHING
@@ -53,7 +53,7 @@ class VcCronJobController:
 
 
 def _schedule(cron: Obj) -> tuple[Schedule | Interval | None, list[Operation]]:
-    """The schedule, if it can be read, and what is to be said about it."""
+    """The schedule, if it is valid, and events about it."""
     text, zone = str(spec_of(cron)["schedule"]), spec_of(cron).get("timeZone") or ""
     errors: list[Operation] = []
     if text.startswith(("TZ=", "CRON_TZ=")):
@@ -76,7 +76,7 @@ def _schedule(cron: Obj) -> tuple[Schedule | Interval | None, list[Operation]]:
 def _due(
     cron: Obj, schedule: Schedule | Interval, found: Slots, jobs: Sequence[Obj], status: dict[str, Any], view: View
 ) -> list[Operation]:
-    """Makes the job of the latest time that is due and has none; changes the status accordingly."""
+    """Create the job of the latest due time that has none; updates the status accordingly."""
     if found.latest is None:
         return []
     operations: list[Operation] = []
@@ -87,7 +87,7 @@ def _due(
     job = job_of(cron, VC_CRON_JOBS, VC_JOBS, name, found.latest, SCHEDULED)
     there = view.get(VC_JOBS, Key(cron["metadata"]["namespace"], name))
     if there is not None:
-        if any(uid_of(there) == uid_of(each) for each in jobs):  # made, and then the status was not written
+        if any(uid_of(there) == uid_of(each) for each in jobs):  # created, but the status was not written
             status["lastScheduleTime"] = format_time(found.latest)
             return operations
         message = f"job {name} exists and does not belong to this cron job: delete or rename it"

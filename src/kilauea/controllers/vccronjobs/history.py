@@ -13,7 +13,7 @@ LIMITS = (
     (frozenset({"Completed"}), "successfulJobsHistoryLimit", 3),
     (frozenset({"Failed", "Terminated"}), "failedJobsHistoryLimit", 1),
 )
-"""By phases in which jobs are over, which field says how many of them are kept, and how many usually."""
+"""By final phases of jobs: the field for the number to keep, and its default."""
 OVER = LIMITS[0][0] | LIMITS[1][0]
 
 
@@ -23,12 +23,12 @@ def phase_of(job: Obj) -> str:
 
 
 def running(jobs: Sequence[Obj]) -> list[Obj]:
-    """The jobs that are not over; one that was aborted may be resumed, and is not."""
+    """The unfinished jobs; an aborted job may be resumed, so it counts."""
     return [job for job in jobs if phase_of(job) not in OVER]
 
 
 def noted(cron: Obj, jobs: Sequence[Obj]) -> tuple[dict[str, Any], list[Operation]]:
-    """Return the status of the jobs, and records of those that it lists and that have ended."""
+    """Return the status for the jobs, and events about listed jobs that have ended."""
     known = {each.get("uid", ""): each for each in status_of(cron).get("active") or ()}
     staying = [job for job in running(jobs) if not is_going(job)]
     active = {uid_of(job): known.get(uid_of(job)) or object_reference(VC_JOBS, job) for job in staying}
@@ -49,7 +49,7 @@ def noted(cron: Obj, jobs: Sequence[Obj]) -> tuple[dict[str, Any], list[Operatio
 
 
 def forgotten(cron: Obj, jobs: Sequence[Obj]) -> list[Operation]:
-    """Deletes the oldest jobs that are over, beyond the limits."""
+    """Delete the oldest finished jobs beyond the limits."""
     operations: list[Operation] = []
     for ends, field, usual in LIMITS:
         given = spec_of(cron).get(field)
@@ -65,6 +65,6 @@ def _age(job: Obj) -> tuple[str, str]:
 
 
 def deletion(cron: Obj, job: Obj) -> list[Operation]:
-    """Deletes a job and says so."""
+    """Delete a job, with an event."""
     message = f'Deleted job "{name_of(job)}"'
     return [Delete(VC_JOBS, key_of(job), uid_of(job)), Record(cron, "Normal", "SuccessfulDelete", message)]

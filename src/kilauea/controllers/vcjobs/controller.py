@@ -1,7 +1,7 @@
 """The controller of Volcano's jobs.
 
 It is stateless: events are read from the objects (`observed_events`), policies and commands choose an action
-(`decision`), and a table holds the effect of each action in each phase (`machine`). Then the job is brought up to date
+(`decision`), and a table defines the effect of each action in each phase (`machine`). Then the job is synchronized
 (`syncing`), or pods are deleted (`killing`). The status is written first and commits the rest; any later reconciliation
 can finish it.
 """
@@ -48,7 +48,7 @@ _its_job = ItsController(VC_JOBS)
 
 
 def commanded_job(command: Obj) -> str:
-    """An index: namespace and name of the job that a command is for; empty if it is for something else."""
+    """An index: namespace and name of the target job of a command; empty if it has another target."""
     target = command.get("target") or {}
     if target.get("kind") != VC_JOBS.kind or target.get("apiVersion") != VC_JOBS.api_version:
         return ""
@@ -61,12 +61,12 @@ def _keys_of_command(command: Obj) -> Iterable[Key]:
 
 
 def _unless_running(group: Obj) -> Iterable[Key]:
-    """A group that comes to a phase concerns its job at once; how many pods run in it does not."""
+    """Yield the job of a group unless the group is running: phases matter at once, numbers of running pods do not."""
     return () if status_of(group).get("phase") == "Running" else _its_job(group)
 
 
 class VcJobController:
-    """Runs jobs of Volcano to their end."""
+    """Runs Volcano jobs to completion."""
 
     name = "vcjob-controller"
     interests = (
@@ -82,7 +82,7 @@ class VcJobController:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Do what a command or a policy says, or keep the job in step."""
+        """Execute a command or a policy, or synchronize the job."""
         job = view.get(VC_JOBS, key)
         commands = view.indexed(COMMANDS, COMMANDED, str(key))
         if job is None or is_going(job):
@@ -96,7 +96,7 @@ class VcJobController:
 
 
 def _execute_command(work: Work, members: Members, group: Obj | None, command: Obj, view: View, now: int) -> Outcome:
-    """Do what a command says; it is deleted once the status says that it is done."""
+    """Execute a command; it is deleted once the status shows that it is done."""
     action = str(command.get("action") or "")
     if action in TARGETED:
         return _refuse(work, command, f"{action} needs a target, and a command names none: use RestartJob, or a policy")
@@ -108,7 +108,7 @@ def _execute_command(work: Work, members: Members, group: Obj | None, command: O
 
 
 def _refuse(work: Work, command: Obj, words: str) -> Outcome:
-    """Say why a command is not carried out, and delete it."""
+    """Report why a command is not executed, and delete it."""
     return Outcome([Record(work.obj, "Warning", "CommandIssued", words), _done(command)])
 
 
@@ -121,10 +121,10 @@ def _act(
     view: View,
     now: int,
 ) -> Outcome:
-    """Do what was chosen: the status first, then what is heard, then all that follows.
+    """Carry out a decision: first the status, then acknowledgements, then the rest.
 
-    What waits is noted before the status forgets its reason, and is taken from the notes once the status says that it
-    is done.
+    Delayed actions are recorded before the status loses their reason, and removed once the status shows that they are
+    done.
     """
     taken = step(work.phase, decision.action)
     if taken.procedure == "sync":
@@ -142,13 +142,13 @@ def _act(
 
 
 def _restart(work: Work, taken: Step, decision: Decision) -> Iterator[Record]:
-    """Say why pods are restarted by a policy, and which retry it is: the status forgets that once they wait again."""
+    """Report the policy behind a restart and the number of the retry: the status loses them once pods wait again."""
     if taken.counts and decision.by_policy:
         yield Record(work.obj, "Normal", "Restarting", f"{decision.action} on {cause_of(work, taken, decision)}")
 
 
 def _group_of(work: Work, view: View) -> Obj | None:
-    """The pod group of a job; older controllers gave it the name of the job alone."""
+    """The pod group of a job; older controllers named it after the job alone."""
     namespace = work.key.namespace
     group = view.get(POD_GROUPS, Key(namespace, f"{work.name}-{work.uid}"))
     if group is not None:

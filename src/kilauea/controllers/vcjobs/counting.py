@@ -18,8 +18,8 @@ class Counts:
     """Pods by phase.
 
     Attributes:
-        by_task: pods that are not ending, by phase, by task.
-        terminating: pods that are ending.
+        by_task: pods that are not being deleted, by phase, by task.
+        terminating: pods that are being deleted.
     """
 
     by_task: dict[str, Counter[str]] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Counts:
             self.by_task.setdefault(task, Counter())[phase] += number
 
     def keep(self, recorded: Mapping[str, Any]) -> None:
-        """Count at least the pods that had ended by task when the status was written: some may be gone since."""
+        """Count at least the recorded pods of each task that had ended: some may have been deleted since."""
         for task, found in recorded.items():
             phases = found.get("phase") or {}
             before = Counter({phase: int(phases[phase]) for phase in ENDED & phases.keys()})
@@ -45,7 +45,7 @@ class Counts:
         return sum(counter[phase] for counter in self.by_task.values())
 
     def fields(self) -> dict[str, Any]:
-        """As the status says it, without zeros."""
+        """The fields of the status, without zeros."""
         fields: dict[str, Any] = {phase.lower(): self.of(phase) for phase in COUNTED}
         fields["terminating"] = self.terminating
         phases = {task: dict(sorted(counter.items())) for task, counter in self.by_task.items()}
@@ -54,12 +54,12 @@ class Counts:
 
 
 def count(work: Work, members: Members, gone: frozenset[str] = frozenset()) -> Counts:
-    """Count the pods that a job wants; those that it does not want are left out.
+    """Count the desired pods of a job; surplus ones are left out.
 
     Args:
         work: the job.
         members: its pods.
-        gone: names of pods that are about to be deleted.
+        gone: names of pods to be deleted.
     """
     counts = Counts()
     for task in work.tasks:
@@ -78,14 +78,14 @@ def count(work: Work, members: Members, gone: frozenset[str] = frozenset()) -> C
 
 
 def count_ending(work: Work, members: Members, is_doomed: Callable[[PodState], bool], *, keep: bool) -> Counts:
-    """Count the pods of a job that ends or restarts: those that stay, and all that are going.
+    """Count the pods of a job that ends or restarts: those that stay, and all terminating ones.
 
     Args:
         work: the job.
         members: its pods.
-        is_doomed: returns True for a state in which pods are about to be deleted.
-        keep: True if the status' counts of pods that have ended stay, whatever becomes of those pods: so it is with a
-            job that is stopped or about to be.
+        is_doomed: returns True for a state in which pods will be deleted.
+        keep: True to keep the recorded counts of ended pods even if these are deleted, as for a job that is or will be
+            stopped.
     """
     counts = Counts(terminating=members.count(lambda state: state.going or is_doomed(state)))
     for task in work.tasks:
@@ -104,7 +104,7 @@ def count_ending(work: Work, members: Members, is_doomed: Callable[[PodState], b
 
 
 def next_phase(work: Work, counts: Counts) -> str:
-    """Return the next phase of a job with these counts, if nothing else happens to it."""
+    """Return the next phase of a job with these counts, unless something else happens."""
     phase = work.phase or PENDING
     if phase == RESTARTING:
         return _after_restarting(work, counts)
@@ -138,7 +138,7 @@ def _after_running(work: Work, counts: Counts) -> str:
 
 
 def _has_succeeded(work: Work, counts: Counts) -> bool:
-    """Return True if a job of which all pods have ended has succeeded."""
+    """Return True if a job whose pods have all ended has succeeded."""
     if work.min_available >= sum(task.minimum for task in work.tasks):
         for task in work.tasks:
             found = counts.by_task.get(task.name)

@@ -1,4 +1,4 @@
-"""The decision about a Volcano job: a command of a user, or its policies applied to events."""
+"""The decision about a Volcano job: by a command of a user, or by its policies and events."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Decision:
 
     Attributes:
         action: for the state machine.
-        cause: what has led to it, in words.
+        cause: the cause, in words.
         targets: pods that a targeted action kills, by name.
         notes: patches that must be written before.
-        records: what is told.
-        by_policy: True if an event led to it, not a command.
-        again: in how many seconds something is due, if nothing happens before.
+        records: events to record.
+        by_policy: True if it is due to an event, not a command.
+        again: seconds until the next reconciliation, if nothing happens before.
     """
 
     action: str = SYNC
@@ -48,12 +48,12 @@ class Decision:
     again: float | None = None
 
     def look_again_in(self, seconds: float) -> None:
-        """Have the job looked at again by then."""
+        """Reconcile the job again within this time."""
         self.again = seconds if self.again is None else min(self.again, seconds)
 
 
 class PolicyMatch(NamedTuple):
-    """The answer of a policy to an event."""
+    """The match of a policy with an event."""
 
     event: ObservedEvent
     action: str
@@ -61,12 +61,12 @@ class PolicyMatch(NamedTuple):
 
     @property
     def needs_note(self) -> bool:
-        """True if the action must be recorded to be done later."""
+        """True if the action must be recorded, to be done later."""
         return bool(self.timeout) and self.event.type != POD_PENDING
 
 
 def match_policy(work: Work, event: ObservedEvent) -> PolicyMatch | None:
-    """The first policy that fits, of the task before those of the job; None if it does nothing of its own."""
+    """The first matching policy, those of the task before those of the job; None if it has no effect."""
     own: tuple[Policy, ...] = event.task.policies if event.task else ()
     for policy in (*own, *work.policies):
         if policy.covers(event.type, event.exit_code):
@@ -75,7 +75,7 @@ def match_policy(work: Work, event: ObservedEvent) -> PolicyMatch | None:
             if event.task is None and policy.action in TARGETED:
                 return None  # a group cannot be a target
             if policy.action == RESTART_PARTITION and event.type != POD_EVICTED and not _has_partitions(event):
-                return None  # what there is not need not be waited for, again and again
+                return None  # an existing target need not be waited for repeatedly
             return PolicyMatch(event, policy.action, policy.timeout)
     return None
 
@@ -86,7 +86,7 @@ def _has_partitions(event: ObservedEvent) -> bool:
 
 
 def decide(work: Work, members: Members, group: Obj | None, now: int) -> Decision:
-    """Apply the policies to events now; nothing, if the job is over or about to be."""
+    """Apply the policies to current events; none if the job is finished or will be."""
     if work.phase in STOPPING or work.phase in STOPPED or is_out_of_retries(work):
         return Decision(notes=note(work, ()))
     waiting = _still_waiting(delayed_actions(work, now), members)
@@ -107,7 +107,7 @@ def decide(work: Work, members: Members, group: Obj | None, now: int) -> Decisio
 
 
 def is_out_of_retries(work: Work) -> bool:
-    """Return True if the job was restarted once too often: it fails, whatever else has happened."""
+    """Return True if the job has used up its retries: it fails, whatever else has happened."""
     return work.phase == RESTARTING and work.retries >= work.max_retry
 
 
@@ -117,11 +117,11 @@ def decide_command(work: Work, action: str) -> Decision:
     return Decision(action, "a Command", notes=note(work, ()), records=[started], by_policy=False)
 
 
-# --- what waits
+# --- delayed actions
 
 
 def _still_waiting(waiting: dict[str, Delayed], members: Members) -> dict[str, Delayed]:
-    """Without what concerns a pod that has failed or gone and runs again."""
+    """Return the delayed actions without those for a failed or deleted pod that runs again."""
     kept = {}
     for pod, each in waiting.items():
         member = members.of(each.task).get(pod)
@@ -132,7 +132,7 @@ def _still_waiting(waiting: dict[str, Delayed], members: Members) -> dict[str, D
 
 
 def _is_delayed(matched: PolicyMatch, decision: Decision, now: int) -> bool:
-    """Return True if an action must wait; how long a pod has been pending can be observed, all else is recorded."""
+    """Return True if an action must wait; only the time of a pending pod is observable, all else is recorded."""
     if not matched.timeout or matched.needs_note:
         return matched.needs_note
     left = ((matched.event.since or now) + matched.timeout - now) / SECOND
@@ -149,7 +149,7 @@ def _record_delays(
     decision: Decision,
     now: int,
 ) -> None:
-    """Note what must wait and is not noted yet; another action takes the place of one for the same pod."""
+    """Record new delayed actions; an action replaces another one for the same pod."""
     seen: set[str] = set()
     for event, action, timeout in matches:
         pod, task = (event.pods[0] if event.pods else ""), (event.task.name if event.task else "")
@@ -180,7 +180,7 @@ def _seconds(timeout: int) -> str:
 def _take_due(
     work: Work, members: Members, waiting: dict[str, Delayed], decision: Decision, now: int
 ) -> Iterator[tuple[str, ObservedEvent]]:
-    """Yield the actions whose delay is over; they wait no more, even if they can no longer be done."""
+    """Yield the actions whose delay is over, and stop waiting for them, even if they can no longer be done."""
     for each in [each for each in waiting.values() if each.due <= now]:
         del waiting[each.pod]
         task = next((task for task in work.tasks if task.name == each.task), None)
@@ -193,18 +193,18 @@ def _take_due(
 
 
 def _cancel(decision: Decision, waiting: dict[str, Delayed]) -> None:
-    """An action makes those superfluous that wait for the same: the job, or the pods that it kills."""
+    """Cancel delayed actions that the decision makes superfluous: for the job, or for the pods that it kills."""
     if decision.action not in TARGETED:
         waiting.clear()
     for pod in decision.targets:
         waiting.pop(pod, None)
 
 
-# --- what is due
+# --- due actions
 
 
 def _choose_action(work: Work, members: Members, due: Iterable[tuple[str, ObservedEvent]], decision: Decision) -> None:
-    """Take the first action that concerns the whole job, or all that concern parts of it."""
+    """Take the first action for the whole job, or all actions for parts of it."""
     parts: dict[str, str] = {}
     for action, event in due:
         if action not in TARGETED:

@@ -1,6 +1,6 @@
 """Delayed actions: they are recorded on the job itself, so that they survive a restart of the controller.
 
-Pods that have been pending for too long need no note, for their age is to be seen.
+Actions for pods that are pending for too long need no record, as their age is observable.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from kilauea.controllers.vcjobs.work import Work
 NOTE = "kilauea.dev/delayed-actions"
 """Annotation of a job."""
 MOST = 200
-"""Notes on one job; of more, those that are due first are kept."""
+"""Maximum number of records on a job; of more, those due first are kept."""
 
 
 class Delayed(NamedTuple):
-    """An action that waits.
+    """A delayed action.
 
     Attributes:
         pod: the name of the pod that is the reason; empty if it is the group.
-        uid: its uid, empty if it had vanished.
-        task: name of its task, empty if it is the group.
-        event: what has happened.
-        action: to be done.
-        due: when, in microseconds since 1970.
-        version: of the job, when it was noted.
-        timeout: how long it was to wait, in microseconds; 0 if that was not noted.
+        uid: its UID; empty if it had vanished.
+        task: name of its task; empty for the group.
+        event: the event.
+        action: the action.
+        due: its time, in microseconds since 1970.
+        version: version of the job when it was recorded.
+        timeout: its delay, in microseconds; 0 if not recorded.
     """
 
     pod: str
@@ -45,7 +45,7 @@ class Delayed(NamedTuple):
     timeout: int = 0
 
     def at(self, now: int) -> Delayed:
-        """The same, due no later than after its whole time: a clock that was set back must not add to it."""
+        """The same, due at the latest after its whole delay: a clock that was set back must not extend it."""
         return self._replace(due=min(self.due, now + self.timeout)) if self.timeout else self
 
 
@@ -53,7 +53,7 @@ _decode = msgspec.json.Decoder(list[Delayed]).decode
 
 
 def delayed_actions(work: Work, now: int) -> dict[str, Delayed]:
-    """Delayed actions, by pod, without those that cannot be read or are from before all pods were killed."""
+    """Delayed actions by pod, without invalid ones and those from before all pods were killed."""
     text = annotations_of(work.obj).get(NOTE)
     if not text:
         return {}
@@ -64,7 +64,7 @@ def delayed_actions(work: Work, now: int) -> dict[str, Delayed]:
 
 
 def note(work: Work, waiting: Iterable[Delayed]) -> list[Patch]:
-    """The patch that notes what waits on the job, if that is not noted already."""
+    """The patch that records delayed actions on the job, if they differ."""
     kept = sorted(waiting, key=lambda each: (each.due, each.pod))[:MOST]
     text = msgspec.json.encode(kept).decode() if kept else None
     if text == annotations_of(work.obj).get(NOTE):

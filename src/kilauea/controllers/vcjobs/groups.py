@@ -1,4 +1,4 @@
-"""The pod group of a Volcano job: its gang minimum and the resources that this needs."""
+"""The pod group of a Volcano job: its minimum and the required resources."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from kilauea.controllers.vcjobs.names import PARTITION_ID, group_name, queue_of,
 
 Task = Mapping[str, Any]
 _ABOUT_THE_JOB = frozenset({"kubectl.kubernetes.io/last-applied-configuration", NOTE})
-"""Annotations of a job that would mean nothing on its group, or something else."""
+"""Annotations of a job that would be meaningless on its group, or mean something else."""
 
 
 def group_of(job: Obj, priorities: Callable[[str], int]) -> dict[str, Any]:
-    """The pod group of a job, as it is created.
+    """Build the pod group of a job.
 
     Args:
         job: the job.
-        priorities: the value of a priority class; 0 if there is none of that name.
+        priorities: returns the value of a priority class; 0 if it does not exist.
     """
     metadata: dict[str, Any] = {"name": group_name(job), "namespace": job["metadata"]["namespace"]}
     annotations = {name: value for name, value in annotations_of(job).items() if name not in _ABOUT_THE_JOB}
@@ -40,9 +40,9 @@ def group_of(job: Obj, priorities: Callable[[str], int]) -> dict[str, Any]:
 
 
 def group_changes(job: Obj, group: Obj, priorities: Callable[[str], int]) -> dict[str, Any] | None:
-    """The merge patch that makes a group what its job says now, or None if it is; queue and topology stay.
+    """The merge patch that updates a group from its job, or None if it is current; queue and topology stay.
 
-    Tasks that the job has no more keep their entries in `minTaskMember`.
+    Removed tasks of the job keep their entries in `minTaskMember`.
     """
     wanted, spec = _kept(job, priorities), spec_of(group)
     patch: dict[str, Any] = {}
@@ -64,7 +64,7 @@ def _changed(wanted: Mapping[str, Any], had: Mapping[str, Any]) -> dict[str, Any
 
 
 def _kept(job: Obj, priorities: Callable[[str], int]) -> Mapping[str, Any]:
-    """The fields that follow the job; to be read only."""
+    """The fields that follow the job; read-only."""
     spec = spec_of(job)
     own = spec.get("priorityClassName") or ""
     names = [(_pod_spec(task).get("priorityClassName") or own) for task in spec.get("tasks") or ()]
@@ -73,7 +73,7 @@ def _kept(job: Obj, priorities: Callable[[str], int]) -> Mapping[str, Any]:
 
 @Remembered
 def _fields(spec: Mapping[str, Any], priorities: tuple[int, ...]) -> Mapping[str, Any]:
-    """The fields of a group that follow the specification of its job, and the priorities of its tasks."""
+    """The fields of a group that depend on the specification of its job and the priorities of its tasks."""
     tasks: Sequence[Task] = spec.get("tasks") or ()
     fields: dict[str, Any] = {
         "minMember": spec.get("minAvailable", 0),
@@ -86,7 +86,7 @@ def _fields(spec: Mapping[str, Any], priorities: tuple[int, ...]) -> Mapping[str
 
 
 def minimum_of(task: Task) -> int:
-    """Return the number of pods of a task that the gang needs."""
+    """Return the minimum number of pods of a task in the gang."""
     if task.get("minAvailable") is not None:
         return int(task["minAvailable"])
     policy = task.get("partitionPolicy") or {}
@@ -94,7 +94,7 @@ def minimum_of(task: Task) -> int:
 
 
 def _sub_group(task: Task) -> dict[str, Any]:
-    """A task's partitions, each a gang of its own."""
+    """The partitions of a task, each a separate gang."""
     policy = task["partitionPolicy"]
     entry: dict[str, Any] = {
         "name": task_name(task),
@@ -108,18 +108,18 @@ def _sub_group(task: Task) -> dict[str, Any]:
 
 
 def _topology(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A topology constraint; a number of a tier counts before a name."""
+    """A topology constraint; a tier's number takes precedence over its name."""
     topology = dict(given or {})
     if topology.get("highestTierAllowed") is not None:
         topology.pop("highestTierName", None)
     return topology
 
 
-# --- room
+# --- resources
 
 
 def _resources(spec: Mapping[str, Any], priorities: Sequence[int]) -> dict[str, str]:
-    """Resources of the pods that the gang needs together; those of higher priority are counted first."""
+    """Resources of the pods in the minimum of the gang; those of higher priority are counted first."""
     total: Amounts = {}
     for task, count in _needed(spec, priorities):
         if count:
@@ -147,7 +147,7 @@ def _needed(spec: Mapping[str, Any], priorities: Sequence[int]) -> Iterator[tupl
 
 
 def _first(left: int, offered: Iterable[tuple[Task, int]]) -> Iterator[tuple[Task, int]]:
-    """As many pods of what is offered as are left to be found."""
+    """Take tasks in order until the number of pods is reached."""
     for task, count in offered:
         taken = min(left, max(0, count))
         left -= taken

@@ -1,8 +1,8 @@
-"""Ending pods of a Volcano job: all of them, or those that an action affects.
+"""Ends pods of a Volcano job: all of them, or those that an action affects.
 
-The status is written first. It says a new version of the job, and pods of an earlier one are no more listened to; so
-whatever is interrupted afterwards goes on at the next look. Parts of a job have no version of their own: their pods are
-marked, and until they are, they are the reason to restart them that they were; this does not count again.
+The status is written first, with a new version of the job, and events of pods of earlier versions are ignored; so after
+an interruption, the next reconciliation continues. Parts of a job have no version: their pods are marked, and until
+then they still trigger the same restart, which is not counted again.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from kilauea.controllers.vcjobs.roster import OUT_OF_SYNC, Member, PodState
 from kilauea.controllers.vcjobs.work import Work
 
 SUSPENDED = "Suspended"
-"""Reason in the status of a job that has no pods because it is suspended."""
+"""Reason in the status of a job without pods because it is suspended."""
 HOW_TO_RESUME = "the job is suspended, so it has no pods: `vcctl job resume` starts it again"
 
 
 def kill_all(
     work: Work, members: Members, group: Obj | None, step: Step, decision: Decision, view: View, now: int
 ) -> tuple[list[Patch], list[Operation]]:
-    """The status of a job that ends or restarts, and the deletion of its pods and of objects that it does not need."""
+    """The status of a job that ends or restarts, and the deletion of its pods and of unneeded objects."""
     keep = ENDED if step.keep_ended or _is_last_try(work, step) else frozenset[str]()
 
     def is_doomed(state: PodState) -> bool:
@@ -64,7 +64,7 @@ def kill_all(
 def kill_targets(
     work: Work, members: Members, step: Step, decision: Decision, now: int
 ) -> tuple[list[Operation], list[Operation]]:
-    """The status after pods that an action is about are gone and marks on them, and what ends them."""
+    """The status without the targets of an action, marks on these pods, and their deletion."""
     keep = ENDED if _is_last_try(work, step) else frozenset[str]()
     chosen = [each for each in decision.targets.values() if each.state.phase not in keep]
     counts = count(work, members, frozenset(each.name for each in chosen))
@@ -85,13 +85,13 @@ def kill_targets(
 
 
 def cause_of(work: Work, step: Step, decision: Decision) -> str:
-    """The cause of the new phase, and the number of the retry if it counts as one."""
+    """The cause of the new phase, with the number of the retry if it counts as one."""
     retry = work.retry_words(work.retries + 1) if step.counts else ""
     return ", ".join(filter(None, (decision.cause, retry)))
 
 
 def _is_last_try(work: Work, step: Step) -> bool:
-    """Return True if no further try follows: then pods that have ended stay, to be looked at."""
+    """Return True if no further try follows: then pods that have ended stay for inspection."""
     return work.retries + step.counts >= work.max_retry
 
 
@@ -106,7 +106,7 @@ def _removals(work: Work, view: View) -> Iterator[Operation]:
         for plugin in active(work.obj):
             yield from plugin.removal(view)
     except PluginFault:
-        return  # which has made nothing
+        return  # it has not created anything
 
 
 def _mark(member: Member) -> Patch:
@@ -115,11 +115,11 @@ def _mark(member: Member) -> Patch:
 
 
 def deletion(member: Member) -> Single:
-    """Ends a pod."""
+    """Delete a pod."""
     return Delete(PODS, member.key, member.uid)
 
 
 def together(chains: Iterable[list[Single]]) -> list[Operation]:
-    """Chains that need not wait for each other; nothing if there are none."""
+    """Chains that need not wait for each other; empty without any."""
     given = list(chains)
     return [Together(given)] if given else []

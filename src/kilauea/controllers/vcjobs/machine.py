@@ -1,7 +1,7 @@
 """The state machine of a Volcano job: a table of actions in each phase, and the transitions without an action.
 
-A whole job is killed (all pods, keeping those that have ended where that is said), or one target of it, or it is kept
-in step with its specification.
+Either a whole job is killed (all pods, in some cases except ended ones), or a target in it, or the job is synchronized
+with its specification.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ TERMINATING, TERMINATED, FAILED = "Terminating", "Terminated", "Failed"
 SYNC, RESUME_JOB, RESTART_JOB = "SyncJob", "ResumeJob", "RestartJob"
 RESTART_TASK, RESTART_POD, RESTART_PARTITION = "RestartTask", "RestartPod", "RestartPartition"
 TARGETED = frozenset({RESTART_TASK, RESTART_POD, RESTART_PARTITION})
-"""Actions that concern a part of the job."""
+"""Actions for a part of the job."""
 
 STOPPING = {ABORTING: ABORTED, COMPLETING: COMPLETED, TERMINATING: TERMINATED}
-"""Phases in which pods end, and what follows once they have."""
+"""Phases in which pods are ended, with the phases that follow."""
 OVER = frozenset({COMPLETED, FAILED, TERMINATED})
 STOPPED = OVER | {ABORTED}
 PHASES = {PENDING, RUNNING, RESTARTING} | STOPPING.keys() | STOPPED
 _STOPS = {"AbortJob": ABORTING, "CompleteJob": COMPLETING, "TerminateJob": TERMINATING}
 COMMANDED_ACTIONS = (*_STOPS, RESTART_JOB, RESUME_JOB)
-"""Actions that a command may name."""
+"""Actions available to commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class Step:
     """The effect of an action.
 
     Attributes:
-        procedure: kill everything, kill what the action is about, or keep in step.
-        keep_ended: True if pods that have ended stay when everything is killed.
-        becomes: the phase that follows at once; empty if that depends on the pods.
-        counts: True if it is a try that counts.
+        procedure: kill everything, kill the targets, or synchronize.
+        keep_ended: True if ended pods stay when everything is killed.
+        becomes: the next phase; empty if it depends on the pods.
+        counts: True if it counts as a retry.
     """
 
     procedure: Literal["kill", "kill target", "sync"]
@@ -51,10 +51,10 @@ _HOLD = Step("kill")
 
 
 def step(phase: str, action: str) -> Step:
-    """Return the effect of an action in a phase; an unknown action has none of its own.
+    """Return the effect of an action in a phase; an unknown action has the effect of none.
 
-    Other than in the original, a job that restarts can be aborted, completed and terminated, resuming it does nothing
-    more, and a resumption does not count as a try.
+    Unlike in Volcano, a restarting job can be aborted, completed and terminated, resuming it has no further effect, and
+    resuming does not count as a retry.
     """
     if phase == ABORTED or phase in STOPPING or phase in OVER:
         if action == RESUME_JOB and phase in (ABORTING, ABORTED):

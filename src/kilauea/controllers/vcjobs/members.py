@@ -13,7 +13,7 @@ ENDED = frozenset({"Succeeded", "Failed"})
 
 
 class Members:
-    """All pods of a job, also of tasks that the job has no more."""
+    """All pods of a job, including those of removed tasks."""
 
     def __init__(self, work: Work, view: View) -> None:
         self._work = work
@@ -22,7 +22,7 @@ class Members:
 
     @property
     def tasks(self) -> Iterator[tuple[str, TaskMembers]]:
-        """Names of tasks that have pods, and these."""
+        """Names of tasks with pods, and their pods."""
         return iter(self._roster)
 
     def of(self, task: str) -> TaskMembers:
@@ -38,19 +38,19 @@ class Members:
         return [each for _, members in self._roster for each in members.where(wanted)]
 
     def names(self, task: Task) -> Iterator[str]:
-        """Yield the names of all pods that a task shall have, if it is not out of all bounds."""
+        """Yield the names of all desired pods of a task, unless their number is excessive."""
         start = f"{self._work.name}-{task.name}-"
         return (f"{start}{index}" for index in range(min(task.replicas, MOST_PODS)))
 
     def are_complete(self, task: Task) -> bool:
-        """Return True if a task has all pods that it shall have."""
+        """Return True if a task has all desired pods."""
         found = self.of(task.name)
         if len(found) < task.replicas:
             return False
         return found.are_within(task.replicas) or all(name in found for name in self.names(task))
 
     def must_go(self, state: PodState) -> bool:
-        """Return True if a pod is to be deleted: it is marked, or left from before all were killed."""
+        """Return True if a pod should be deleted: it is marked, or from before all pods were killed."""
         if state.marked:
             return True
         if state.version >= self._work.version:

@@ -17,11 +17,11 @@ TEMPLATE_UID = "volcano.sh/template-uid"
 PARTITION_ID = "volcano.sh/partition-id"
 NUMA_POLICY = "volcano.sh/numa-topology-policy"
 FORWARDING = "volcano.sh/job-forwarding"
-"""On a job that goes to other clusters, `true`; its pods have it, too."""
+"""On a job that is forwarded to other clusters, `true`; its pods inherit it."""
 
 
 def task_name(task: Mapping[str, Any]) -> str:
-    """The name of a task; admission gives one to each, so the default matters only where there is no admission."""
+    """The name of a task; admission sets one, so the default only matters without admission."""
     return str(task.get("name") or "default")
 
 
@@ -36,5 +36,5 @@ def group_name(job: Obj) -> str:
 
 
 def queue_of(job: Obj) -> str:
-    """The queue that a job is charged to."""
+    """The queue of a job."""
     return str(spec_of(job).get("queue") or DEFAULT_QUEUE)

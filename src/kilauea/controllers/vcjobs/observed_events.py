@@ -1,8 +1,7 @@
 """Events of a Volcano job, observed in its objects.
 
-Nothing is remembered: a pod that has failed, or is being taken away by others, shows that itself, until the controller
-has acted on it (then it is marked, or of an earlier version). A pod that vanished left its trace in the status, which
-still counts it.
+There is no other state: a pod that has failed, or is being deleted by others, shows this until the controller has acted
+on it (then it is marked, or of an earlier version). A pod that vanished is still counted in the status.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ TASK_COMPLETED, TASK_FAILED, UNKNOWN = "TaskCompleted", "TaskFailed", "Unknown"
 
 
 class ObservedEvent(NamedTuple):
-    """An event in the life of a job.
+    """An event of a job.
 
     Attributes:
-        type: as policies name it.
-        task: in which task; None if to the whole job.
-        pods: names of the pods that are concerned.
+        type: its name in policies.
+        task: the task; None for the whole job.
+        pods: names of the affected pods.
         exit_code: of the first container of a pod that has failed; 0 if there is none.
-        since: when it began, in microseconds since 1970; None is now.
+        since: start time in microseconds since 1970; None for now.
     """
 
     type: str
@@ -40,7 +39,7 @@ class ObservedEvent(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The event and its subject; of several pods the first is named."""
+        """The event and its subject, the first of several pods."""
         if not self.pods or not self.pods[0]:
             return f"{self.type} of the pod group"
         more = f" and {len(self.pods) - 1} more" if len(self.pods) > 1 else ""
@@ -49,7 +48,7 @@ class ObservedEvent(NamedTuple):
 
 
 def observed_events(work: Work, members: Members, group: Obj | None) -> Iterator[ObservedEvent]:
-    """Yield the events that were not acted on yet, in the order in which they are considered."""
+    """Yield the events that were not handled yet, in the order in which they are considered."""
     for task in work.tasks:
         if not (task.policies or work.policies):
             continue
@@ -63,12 +62,12 @@ def observed_events(work: Work, members: Members, group: Obj | None) -> Iterator
 
 
 def _counts(work: Work, state: PodState) -> bool:
-    """Return True if events of a pod count: the job has not removed it or killed all pods since."""
+    """Return True if events of a pod count: the job has not removed it, or killed all pods since."""
     return state.version >= work.version and not state.marked
 
 
 def _of_pods(work: Work, task: Task, found: TaskMembers) -> Iterator[ObservedEvent]:
-    """Events of single pods; that a pod is pending is none if no policy is about that: thousands can be."""
+    """Events of single pods; pending pods, of which there can be thousands, only count if a policy needs them."""
     pending = any(each.covers(POD_PENDING, 0) for each in (*task.policies, *work.policies))
 
     def is_told(state: PodState) -> bool:
@@ -82,7 +81,7 @@ def _of_pods(work: Work, task: Task, found: TaskMembers) -> Iterator[ObservedEve
 
 def _of_pod(task: Task, member: Member) -> Iterator[ObservedEvent]:
     state = member.state
-    # Nodes report that a pod has failed after they have stopped it because it was deleted. Volcano does not count that.
+    # Nodes report a failure after they have stopped a deleted pod. Volcano does not count it.
     if state.going:
         yield ObservedEvent(POD_EVICTED, task, (member.name,))
     elif state.phase == "Failed":
@@ -92,7 +91,7 @@ def _of_pod(task: Task, member: Member) -> Iterator[ObservedEvent]:
 
 
 def _vanished(work: Work, members: Members, task: Task) -> Iterator[ObservedEvent]:
-    """Pods that the status counts and that are there no more."""
+    """Pods that the status counts but that no longer exist."""
     recorded: Any = ((work.status.get("taskStatusCount") or {}).get(task.name) or {}).get("phase") or {}
     expected = min(sum(recorded.values()), task.replicas)
     if not expected:
@@ -114,7 +113,7 @@ def _stands(state: PodState) -> bool:
 
 
 def _completed(work: Work, task: Task, found: TaskMembers) -> Iterator[ObservedEvent]:
-    """All pods of a task have succeeded."""
+    """Yield an event if all pods of a task have succeeded."""
     succeeded = found.count(lambda state: state.phase == "Succeeded" and not state.marked)
     if not succeeded or succeeded < task.replicas:
         return
@@ -125,7 +124,7 @@ def _completed(work: Work, task: Task, found: TaskMembers) -> Iterator[ObservedE
 
 
 def _restarting(work: Work, task: Task, found: TaskMembers) -> Iterator[ObservedEvent]:
-    """Containers of a task have been restarted too often; those pods are concerned that it takes to come below."""
+    """Yield an event if containers of a task were restarted too often; it affects enough pods to end that."""
     if task.max_retry < 0 or found.restarts < task.max_retry:
         return
     fresh = found.where(lambda state: state.phase in ("Pending", "Running") and _counts(work, state))

@@ -1,7 +1,7 @@
-"""The pods of a Volcano job, before its plugins extend them.
+"""The pods of a Volcano job, before plugins extend them.
 
-Thousands of pods are made from one template, so what is never changed is shared with it: a new pod's own are its
-metadata, the top level of its spec and of each container. Code that adds to a list in there writes a new list.
+Thousands of pods are created from one template, so they share its constant parts: only the metadata and the top level
+of the spec and of each container are copied. Code that extends a list in them must create a new list.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def new_pod(job: Obj, task: Mapping[str, Any], index: int) -> dict[str, Any]:
     """The pod with an index in a task, before plugins.
 
     Args:
-        job: one whose volumes were given no name of a claim yet gets the names that `volumes_of` tries first.
+        job: the job; volumes without a claim name yet get the names that `volumes_of` tries first.
         task: one of its tasks.
         index: from 0.
     """
@@ -70,7 +70,7 @@ def new_pod(job: Obj, task: Mapping[str, Any], index: int) -> dict[str, Any]:
 
 
 def _marks(job: Obj, task: Mapping[str, Any], index: int) -> dict[str, str]:
-    """Annotations that say where the pod belongs."""
+    """Annotations that identify the job, the task and the index of the pod."""
     status, name = status_of(job), task_name(task)
     marks = {
         GROUP_NAME: group_name(job),
@@ -90,7 +90,7 @@ def _marks(job: Obj, task: Mapping[str, Any], index: int) -> dict[str, str]:
 
 
 def _inherited(of_job: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Annotations of the template, and those of the job about which the template says nothing."""
+    """Annotations of the template, and those of the job that the template does not set."""
     names = [PREEMPTABLE, COOLDOWN_TIME, REVOCABLE_ZONE]
     if MIN_AVAILABLE not in own and MAX_UNAVAILABLE not in own:
         names.append(MIN_AVAILABLE if MIN_AVAILABLE in of_job else MAX_UNAVAILABLE)
@@ -118,7 +118,7 @@ def _labels(job: Obj, task: Mapping[str, Any], index: int, own: Mapping[str, str
 
 
 def _mount(job: Obj, task: Mapping[str, Any], index: int, spec: dict[str, Any]) -> None:
-    """Mount the volumes of the job in all containers, not in those that run before them."""
+    """Mount the volumes of the job in all containers, except init containers."""
     names = dict(_volume_names(job, task, index))
     added = [{"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in names.items()]
     spec["volumes"] = [*(spec.get("volumes") or ()), *added]
@@ -130,7 +130,7 @@ def _mount(job: Obj, task: Mapping[str, Any], index: int, spec: dict[str, Any]) 
 
 
 def _volume_names(job: Obj, task: Mapping[str, Any], index: int) -> Iterator[tuple[str, str]]:
-    """Each claim, and the name that its volume has in this pod; a claim that is mounted twice is one volume."""
+    """Each claim, and the name of its volume in this pod; a claim that is mounted twice is one volume."""
     version = status_of(job).get("version", 0)
     for claim in {claim_name(job, each): None for each in spec_of(job)["volumes"]}:
         yield claim, f"{name_of(job)}-{hashed(f'{uid_of(job)}/{task_name(task)}/{index}/{version}/{claim}')}"

@@ -1,7 +1,7 @@
-"""The reason why pods of a Volcano job cannot be created: in the job's status and as a condition of its pod group.
+"""The reason why pods of a Volcano job cannot be created, in the job's status and as a condition of its pod group.
 
-The status says it as the reason of the phase, so that `kubectl describe` and `vcctl job view` show it. Both are taken
-back once nothing stands against the pods any more.
+The status contains it as the reason of the phase, so that `kubectl describe` and `vcctl job view` show it. Both are
+removed once the pods can be created.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kilauea.controllers.vcjobs.work import Work
 PODS_NOT_CREATED = "PodsNotCreated"
 """Type of the condition of a pod group, and code of the reason in `kilauea explain`."""
 WISH_IGNORED = "WishIgnored"
-"""Type of a group's condition: it asks for something of a plugin that is not configured. The group need not wait."""
+"""Type of a group's condition: a field needs a plugin that is not configured. The group need not wait."""
 PLUGIN_NOT_CONFIGURED = "PluginNotConfigured"
 FAILED_CREATE = "FailedCreate"
 QUEUE_ERROR, PLUGIN_ERROR, CLAIM_ERROR, GROUP_ERROR = "QueueError", "PluginError", "PVCError", "PodGroupError"
@@ -26,18 +26,18 @@ POD_REFUSED = Wording(FAILED_CREATE, "Error creating pods: ")
 GROUP_REFUSED = Wording(GROUP_ERROR, "Failed to create PodGroup, err: ")
 CLAIM_REFUSED = Wording(CLAIM_ERROR, "Failed to create PVC, err: ")
 PLUGIN_REFUSED = Wording(PLUGIN_ERROR, "Execute plugin when job add failed, err: ")
-"""Events about what a job needs and the server refuses to create."""
+"""Events about objects of a job that the server refuses to create."""
 FAULTS = frozenset({FAILED_CREATE, QUEUE_ERROR, PLUGIN_ERROR, CLAIM_ERROR, GROUP_ERROR})
-"""Reasons in the status of a job that has no pods, or too few, because they cannot be created."""
+"""Reasons in the status of a job with missing pods because they cannot be created."""
 
 
 def is_refused(work: Work) -> bool:
-    """True if the status of a job says that its pods cannot be created."""
+    """Return True if the status of a job shows that its pods cannot be created."""
     return (work.status.get("state") or {}).get("reason") in FAULTS
 
 
 def refusal(work: Work, group: Obj | None, now: int, reason: str, message: str) -> list[Operation]:
-    """Write to the job and its group that the server refuses what the job needs, with the reason of the event."""
+    """Report on the job and its group that the server rejects an object of the job, with the reason of the event."""
     said = {"reason": reason, "message": message}
     state = work.status.get("state") or {}
     operations: list[Operation] = []
@@ -48,7 +48,7 @@ def refusal(work: Work, group: Obj | None, now: int, reason: str, message: str) 
 
 
 def group_refusal(group: Obj | None, now: int, reason: str, message: str) -> list[Patch]:
-    """The condition of a group whose pods cannot be created, if it does not have it yet."""
+    """Set the condition of a group whose pods cannot be created, if it is not set yet."""
     if group is None:
         return []
     found = condition_of(group, PODS_NOT_CREATED) or {}
@@ -59,7 +59,7 @@ def group_refusal(group: Obj | None, now: int, reason: str, message: str) -> lis
 
 
 def group_retraction(group: Obj | None, now: int) -> list[Patch]:
-    """The condition turned to False, if it is True."""
+    """Set the condition to False, if it is True."""
     found = condition_of(group, PODS_NOT_CREATED) if group is not None else None
     if group is None or found is None or found.get("status") != "True":
         return []
@@ -67,13 +67,13 @@ def group_retraction(group: Obj | None, now: int) -> list[Patch]:
 
 
 def _since(found: Mapping[str, Any], status: str, now: int) -> str:
-    """Return the time at which a condition came to its status; it keeps its time while that stays."""
+    """Return the transition time of a condition; it stays while the status does."""
     kept = found.get("lastTransitionTime") if found.get("status") == status else None
     return str(kept or format_time(now - now % SECOND))
 
 
 def _patch(group: Obj, condition: dict[str, Any]) -> Patch:
-    """Sets one condition in the group as it was seen: the scheduler writes the others."""
+    """Set one condition of the group if the group is unchanged: the scheduler writes the others."""
     others = [each for each in status_of(group).get("conditions") or () if each["type"] != PODS_NOT_CREATED]
     patch = {"metadata": {"uid": uid_of(group)}, "status": {"conditions": [*others, condition]}}
     version = group["metadata"]["resourceVersion"]
@@ -81,7 +81,7 @@ def _patch(group: Obj, condition: dict[str, Any]) -> Patch:
 
 
 def creates(operations: Iterable[Operation]) -> bool:
-    """True if something is to be created."""
+    """Return True if any operation creates an object."""
     for each in operations:
         if isinstance(each, Together):
             if any(creates(chain) for chain in each.chains):

@@ -1,7 +1,7 @@
 """The pods of a Volcano job as facts that are updated with each change of a pod.
 
-A job can have tens of thousands of pods, and is looked at again whenever some of them have changed. To read all of them
-each time would take seconds, in which nothing else is done.
+A job can have tens of thousands of pods, and is reconciled whenever some of them have changed. Reading all of them each
+time would take seconds, and block everything else.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from kilauea.controllers.vcjobs.names import JOB_NAME, JOB_VERSION
 ROSTER = "roster"
 """Name of the aggregate."""
 OUT_OF_SYNC = "volcano.sh/controller-out-of-sync"
-"""Marks a pod that the controller deletes, as opposed to one that was deleted from outside."""
+"""Marks a pod that the controller deletes, in contrast to one that was deleted by others."""
 COUNTED = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 """Phases by which pods are counted."""
 
 
 class PodState(NamedTuple):
-    """The state of a pod, which many pods of a task have in common.
+    """The state of a pod, shared by many pods of a task.
 
     Attributes:
-        version: of the job, when the pod was made.
+        version: version of the job when the pod was created.
         phase: of `COUNTED`.
         going: True if it is being deleted.
-        marked: True if the controller itself wants it gone.
+        marked: True if the controller itself deletes it.
         ready: True if all of its containers are ready.
         exit_code: of the first container of a pod that has failed; 0 if there is none.
     """
@@ -49,7 +49,7 @@ class PodState(NamedTuple):
 
 
 _state = lru_cache(1024)(PodState)
-"""Equal states are one object."""
+"""Equal states are the same object."""
 _moment = lru_cache(1024)(parse_time)
 
 
@@ -60,9 +60,9 @@ class Member(msgspec.Struct, frozen=True, gc=False):
         key: of the pod.
         uid: of the pod.
         task: name of its task.
-        state: what it has in common with others.
-        created: when, in microseconds since 1970; None if it does not say.
-        restarts: of its containers.
+        state: its state, shared with other pods.
+        created: creation time in microseconds since 1970; None if unknown.
+        restarts: restarts of its containers.
     """
 
     key: Key
@@ -79,12 +79,12 @@ class Member(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def index(self) -> int:
-        """Its place in its task; -1 if its name does not say."""
+        """Its index in its task; -1 if its name does not contain one."""
         return index_in(self.key.name)
 
 
 def index_in(name: str) -> int:
-    """The place in its task that the name of a pod says; -1 if it says none."""
+    """The index in the task from the name of a pod; -1 if it does not contain one."""
     text = name.rpartition("-")[2]
     return int(text) if text.isascii() and text.isdigit() else -1
 
@@ -97,9 +97,9 @@ class TaskMembers:
         self._states: dict[PodState, int] = {}
         self._restarts = 0
         self._odd: set[str] = set()
-        """Names that the controller does not give."""
+        """Names that are not from the controller."""
         self._last: int | None = -1
-        """The highest index of the others; None if it must be looked for."""
+        """The highest index of the others; None if it must be searched."""
 
     def __len__(self) -> int:
         return len(self._members)
@@ -126,7 +126,7 @@ class TaskMembers:
         return sum(count for state, count in self._states.items() if wanted(state))
 
     def where(self, wanted: Callable[[PodState], bool] = lambda state: True) -> list[Member]:
-        """The pods in some states, by name; none of them is looked at if there are none in these states."""
+        """The pods in some states, by name; reads no pods if none is in these states."""
         states = frozenset(filter(wanted, self._states))
         if not states:
             return []
@@ -135,16 +135,16 @@ class TaskMembers:
         return sorted(chosen, key=_name)
 
     def are_within(self, replicas: int) -> bool:
-        """Return True if all pods have names that a task with this many replicas gives."""
+        """Return True if all pods have names within this number of replicas."""
         if self._last is None:
             self._last = max((each.index for name, each in self._members.items() if name not in self._odd), default=-1)
         return not self._odd and self._last < replicas
 
     def put(self, member: Member, start: str) -> None:
-        """A pod has come, or has changed; its name begins like this if the controller has given it."""
+        """Add or update a pod; `start` is the prefix of names from the controller."""
         name = member.key.name
         before = self._members.get(name)
-        if before == member:  # as most changes of a pod do not concern its job
+        if before == member:  # as most changes of a pod do not affect its job
             return
         self._members[name] = member
         self._states[member.state] = self._states.get(member.state, 0) + 1
@@ -159,7 +159,7 @@ class TaskMembers:
             self._last = max(self._last, index)
 
     def drop(self, name: str) -> None:
-        """A pod is gone."""
+        """Remove a pod."""
         member = self._members.pop(name, None)
         if member is None:
             return
@@ -170,7 +170,7 @@ class TaskMembers:
             self._last = None
 
     def _leave(self, member: Member) -> None:
-        """Count a pod no more."""
+        """Stop counting a pod."""
         left = self._states[member.state] - 1
         if left:
             self._states[member.state] = left
@@ -189,7 +189,7 @@ class Roster:
         return sum(map(len, self._tasks.values()))
 
     def __iter__(self) -> Iterator[tuple[str, TaskMembers]]:
-        """Yield the tasks that have pods, by name."""
+        """Yield the tasks with pods, by name."""
         yield from sorted(self._tasks.items())
 
     def of(self, task: str) -> TaskMembers:
@@ -197,7 +197,7 @@ class Roster:
         return self._tasks.get(task) or TaskMembers()
 
     def put(self, key: Key, obj: Obj) -> None:
-        """A pod has come, or has changed."""
+        """Add or update a pod."""
         owner, annotations = controller_of(obj), annotations_of(obj)
         version, task = whole_number(annotations.get(JOB_VERSION, "")), annotations.get(TASK_ROLE)
         found = self._tasks.get(task or "")
@@ -225,7 +225,7 @@ class Roster:
         found.put(member, f"{owner['name']}-{task}-")
 
     def drop(self, key: Key) -> None:
-        """A pod is gone."""
+        """Remove a pod."""
         for task, members in self._tasks.items():
             if key.name in members:
                 members.drop(key.name)
@@ -264,7 +264,7 @@ def _restarts(pod: Obj) -> int:
     return count
 
 
-# --- whose pods
+# --- ownership
 
 
 def roster_of(namespace: str, name: str, uid: str) -> str:
@@ -280,4 +280,4 @@ def _job_of(pod: Obj) -> str:
 
 
 ROSTERS = Aggregation(_job_of, Roster)
-"""Makes the roster of each job."""
+"""Builds the roster of each job."""

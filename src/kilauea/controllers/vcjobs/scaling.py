@@ -1,4 +1,4 @@
-"""Missing pods of a Volcano job are created, a few hundred at a time, and surplus ones are deleted."""
+"""Creates missing pods of a Volcano job, a few hundred at a time, and deletes surplus ones."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from kilauea.controllers.vcjobs.roster import Member, PodState
 from kilauea.controllers.vcjobs.work import Task, Work
 
 BURST = 500
-"""Pods that are made in one go, so that other jobs have their turn."""
+"""Number of pods that are created in one go, so that other jobs have their turn."""
 
 
 class Scaling:
     """Creates and deletes pods until each task has its replicas.
 
     Attributes:
-        faults: reason and message of what stands against it.
-        is_cut: True if there are more to be made than were now.
+        faults: reasons and messages of obstacles.
+        is_cut: True if more pods remain to be created.
     """
 
     def __init__(self, work: Work, members: Members, view: View, plugins: Sequence[JobPlugin]) -> None:
@@ -34,7 +34,7 @@ class Scaling:
         self.is_cut = False
         self._tasks: dict[str, Task] | None = None
         self._ready: dict[str, bool] = {}
-        """The tasks that others depend on, and whether they are ready: thousands may depend on the same ones."""
+        """Tasks that others depend on: True if they are ready. Cached, as thousands may depend on the same ones."""
 
     def operations(self) -> list[Operation]:
         """Deletions, then creations."""
@@ -52,7 +52,7 @@ class Scaling:
             yield from sorted((each for each in staying if each.index >= replicas), key=lambda each: -each.index)
 
     def _pods(self) -> list[dict[str, Any]]:
-        """New pods, with what the plugins add to them."""
+        """New pods, extended by the plugins."""
         made: list[dict[str, Any]] = []
         try:
             room = self._work.parallelism - self._members.count(lambda state: state.phase not in ENDED)
@@ -76,7 +76,7 @@ class Scaling:
         return made
 
     def _missing(self) -> Iterator[tuple[Task, int]]:
-        """Places without a pod, of tasks whose turn it is."""
+        """Missing indexes of tasks that may start."""
         for task in self._work.tasks:
             if self._members.are_complete(task) or not self._may_start(task):
                 continue
@@ -86,7 +86,7 @@ class Scaling:
                     yield task, index
 
     def _is_free(self, name: str) -> bool:
-        """Return True if no pod has this name; a pod of another owner under it is a fault."""
+        """Return True if no pod has this name; a pod of another owner with this name is a fault."""
         pod = self._view.get(PODS, Key(self._work.key.namespace, name))
         if pod is None:
             return True
@@ -97,7 +97,7 @@ class Scaling:
             )
         return False
 
-    # --- one task after another
+    # --- dependencies of tasks
 
     def _may_start(self, task: Task) -> bool:
         """Return True if the tasks that a task depends on are ready."""
@@ -122,7 +122,7 @@ class Scaling:
 
 
 def _serves(state: PodState) -> bool:
-    """Return True if a pod has succeeded, or runs with all of its containers, and stays."""
+    """Return True if a pod has succeeded, or is ready and not being deleted."""
     if state.going or state.marked:
         return False
     return state.phase == "Succeeded" or (state.phase == "Running" and state.ready)

@@ -25,19 +25,19 @@ def changed(
     controlled: Mapping[str, str],
     duration: bool = False,
 ) -> list[Patch]:
-    """The patch that makes the status of a job so, none if it is.
+    """The patch that updates the status of a job; empty if it is current.
 
     Args:
         work: the job.
-        counts: of its pods.
+        counts: counts of its pods.
         now: the time, in microseconds since 1970.
-        phase: that it is in from now on.
-        reason: the action that has led there, or what is wrong; empty takes it away, None leaves it with its phase.
+        phase: the new phase.
+        reason: the action that led to the phase, or the problem; empty removes it, None keeps it as long as the phase.
         message: more about the reason, in words.
-        version: that it has from now on.
-        retries: tries that have counted until now.
-        controlled: what the job has made, for `controlledResources`.
-        duration: True to include the time that it took to reach this phase.
+        version: the new version.
+        retries: retries so far.
+        controlled: objects that the job has created, for `controlledResources`.
+        duration: True to include the time until this phase.
     """
     before = work.status
     state = _state(before.get("state") or {}, phase, reason, message)
@@ -72,12 +72,12 @@ def _state(before: Mapping[str, Any], phase: str, reason: str | None, message: s
 
 
 def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that say something: what is 0 or empty is not written."""
+    """The fields that are not 0 or empty."""
     return {name: value for name, value in fields.items() if value}
 
 
 def _with(conditions: Any, phase: str, stamp: str) -> list[dict[str, Any]]:
-    """The conditions with one for a phase as the last; each phase has one."""
+    """The conditions, with one for the phase at the end; each phase has one."""
     return [
         *({**each} for each in conditions if each.get("status") != phase),
         {"status": phase, "lastTransitionTime": stamp},
@@ -90,7 +90,7 @@ def _since_creation(work: Work, until: str) -> str:
 
 
 def format_duration(seconds: int) -> str:
-    """Seconds as Go writes a duration: `0s`, `1m5s`, `1h0m0s`."""
+    """Format seconds as a Go duration: `0s`, `1m5s`, `1h0m0s`."""
     minutes, rest = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -99,10 +99,10 @@ def format_duration(seconds: int) -> str:
 
 
 def _patch(work: Work, status: Mapping[str, Any]) -> Patch:
-    """Replaces the status of this very job, if it still is the one that was looked at.
+    """Replace the status of this very job, if it is unchanged.
 
-    A namesake that came after the job is not touched, and tries that were counted meanwhile are not forgotten: a write
-    whose answer was lost may have been done.
+    A later job with the same name is not changed, and retries counted meanwhile are not lost: a write whose response
+    was lost may have succeeded.
     """
     patch: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": work.uid}]
     if work.status:

@@ -1,6 +1,6 @@
-"""Keeping a Volcano job in sync with its specification: its volumes and plugin objects, pod group, pods, status.
+"""Synchronizes a Volcano job with its specification: volumes and plugin objects, pod group, pods, status.
 
-What is wrong with a job (its queue, a plugin, a volume) is said on the job; it waits, and is never given up for that.
+Problems of a job (its queue, a plugin, a volume) are reported on the job; it waits and is retried indefinitely.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from kilauea.controllers.vcjobs.volumes import volumes_of
 from kilauea.controllers.vcjobs.work import GROUP_VERSION, Work
 
 MAX_RETRY_REACHED = "MaxRetryReached"
-"""Reason of a job that has failed after its last retry."""
+"""Reason of a job that failed after its last retry."""
 GANG_NEVER_COMPLETE = "GangNeverComplete"
 """Reason of a job that waits because its gang needs pods that are created only once the gang runs."""
 FIRST_WAIT = 1.0
-"""Seconds until a new job that something is wrong with is looked at again."""
+"""Seconds until the next reconciliation of a new job with a problem."""
 
 
 class Sync:
-    """One look at a job that is to have pods.
+    """One reconciliation of a job that should have pods.
 
     Attributes:
-        status: the patch of the status, if it is to be another one; comes first.
-        operations: what else is to be done, in order.
-        records: what is recorded about the job.
-        again: in how many seconds to look again.
+        status: the patch of the status, if it changes; comes first.
+        operations: other operations, in order.
+        records: events about the job.
+        again: seconds until the next reconciliation.
     """
 
     def __init__(self, work: Work, members: Members, group: Obj | None, view: View, now: int) -> None:
@@ -67,7 +67,7 @@ class Sync:
         self._counts = count(work, members)
         self._phase = next_phase(work, self._counts)
         self._reason, self._message = self._why()
-        if not work.phase:  # a new job has none: so it is said once
+        if not work.phase:  # a new job has none, so this is reported once
             self._warn_of_unknown_arguments()
         if self._phase not in OVER:
             self._keep_in_step()
@@ -81,7 +81,7 @@ class Sync:
             self._keep_pods(plugins)
 
     def _say_faults(self) -> None:
-        """Say in the status and on the group why pods cannot be created, until nothing is left to create."""
+        """Report in the status and on the group why pods cannot be created, until nothing is left to create."""
         group = None if self._group is None or is_going(self._group) else self._group
         if self._faults:
             self._reason, self._message = self._faults[0]
@@ -107,7 +107,7 @@ class Sync:
         )
 
     def _why(self) -> tuple[str | None, str]:
-        """Reason and message of the phase, as the state says them; a reason of None leaves what is there."""
+        """Reason and message for the phase; a reason of None keeps the current ones."""
         work = self._work
         if work.phase == RESTARTING and self._phase == FAILED:
             message = work.no_retry_left
@@ -118,7 +118,7 @@ class Sync:
         return None, ""
 
     def _why_pending(self) -> tuple[str | None, str]:
-        """The reason why the job waits forever, if it does; recorded once, and cleared when it is gone."""
+        """The reason why the job waits forever, if it does; recorded once, and cleared when it no longer applies."""
         work, before = self._work, self._work.status.get("state") or {}
         late = (len(self._members.of(name)) for name in work.late_tasks)
         message = "" if any(late) else work.endless_wait
@@ -133,15 +133,15 @@ class Sync:
             self.records.append(Record(self._work.obj, "Warning", "UnknownPluginArgument", words))
 
     def _fault(self, reason: str, message: str) -> None:
-        """Say what is wrong, and look again; the older the job, the later."""
+        """Report a problem, and retry; the older the job, the later."""
         self.records.append(Record(self._work.obj, "Warning", reason, message))
         self._faults.append((reason, message))
         self.again = retry_delay(self._work.obj, self._now, FIRST_WAIT)
 
-    # --- what belongs to the job
+    # --- objects of the job
 
     def _belongings(self) -> Sequence[JobPlugin] | None:
-        """See that plugins and volumes have what they need; None if the job cannot go on."""
+        """Ensure that plugins and volumes have their objects; None if the job cannot continue."""
         work, view = self._work, self._view
         if work.excess:
             self._fault(FAILED_CREATE, f"Error creating pods: {work.excess}")
@@ -164,7 +164,7 @@ class Sync:
         return plugins if self._volumes() else None
 
     def _volumes(self) -> bool:
-        """See that volumes have claims; whether they do."""
+        """Ensure that volumes have claims; returns True if they have."""
         volumes = volumes_of(self._work.obj, self._view)
         self._controlled.update(volumes.controlled)
         self.operations += volumes.operations
@@ -183,7 +183,7 @@ class Sync:
     # --- the group
 
     def _is_admitted(self) -> bool:
-        """See that the group is there and as it should be; whether it may have pods."""
+        """Ensure that the group is current; returns True if it may have pods."""
         work, group = self._work, self._group
         if group is None:
             self.operations.append(self._new_group())
@@ -215,7 +215,7 @@ class Sync:
         for ignored in (each for each in conditions if each["type"] == WISH_IGNORED):
             words = str(ignored.get("message") or "")
             self.records.append(Record(self._work.obj, "Warning", PLUGIN_NOT_CONFIGURED, words))
-        own = (PODS_NOT_CREATED, WISH_IGNORED)  # they have events of their own
+        own = (PODS_NOT_CREATED, WISH_IGNORED)  # they have separate events
         conditions = [each for each in conditions if each["type"] not in own]
         if not conditions:
             return

@@ -1,7 +1,6 @@
-"""Volumes of a Volcano job: claims that it names must exist, those that it only describes are created for it.
+"""Volumes of a Volcano job: claims that it names must exist, those that it only describes are created.
 
-Names that are random in Volcano come from a hash here: asked again, the controller says the same, so that a second
-try after a failure does not make a second claim.
+Names that are random in Volcano are hashes here, so that a retry after a failure does not create a second claim.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ class Volumes:
     """Claims to create and problems to report for the volumes of a job.
 
     Attributes:
-        operations: claims to be made.
-        claim_names: names of claims that were chosen here, by the index in `spec.volumes`: to be written into the job.
+        operations: claims to create.
+        claim_names: names of claims that were generated, by index in `spec.volumes`, to be written to the job.
         controlled: entries of the status' `controlledResources`, of all volumes that have a claim.
-        missing: the objects that it waits for, in words; empty if none.
+        missing: the missing objects, in words; empty without any.
     """
 
     operations: Sequence[Operation]
@@ -39,7 +38,7 @@ class Volumes:
 
 
 def volumes_of(job: Obj, view: View) -> Volumes:
-    """Return the needs of the volumes of a job, with claims as they are now."""
+    """Return the state of a job's volumes, with the existing claims."""
     operations: list[Operation] = []
     names: dict[int, str] = {}
     controlled: dict[str, str] = {}
@@ -63,19 +62,19 @@ def volumes_of(job: Obj, view: View) -> Volumes:
 
 
 def claim_name(job: Obj, volume: Mapping[str, Any], attempt: int = 0) -> str:
-    """The name of the claim of a volume: that which the job gives, or one that is made up.
+    """The name of the claim of a volume: the given one, or a generated one.
 
     Args:
         job: the job.
         volume: one of its volumes.
-        attempt: how many names that were made up before were taken.
+        attempt: number of generated names that were already taken.
     """
     path = volume["mountPath"]
     return str(volume.get("volumeClaimName") or f"{name_of(job)}-pvc-{hashed(f'{uid_of(job)}/{path}/{attempt}')}")
 
 
 def _own_claim(job: Obj, volume: Mapping[str, Any], view: View) -> tuple[str, list[Operation]]:
-    """The name of the claim that is made for a volume, and how, unless it is there already."""
+    """The name of the claim for a volume, and the operations that create it if it does not exist."""
     for attempt in count():
         name = claim_name(job, volume, attempt)
         found = view.get(CLAIMS, Key(job["metadata"]["namespace"], name))
@@ -97,7 +96,7 @@ def _claim(job: Obj, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hashed(text: str) -> str:
-    """Twelve digits and small letters, always the same for a text."""
+    """Twelve digits and lower-case letters, always the same for a text."""
     number = int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
     letters = ""
     for _ in range(SUFFIX_LENGTH):

@@ -17,13 +17,13 @@ from kilauea.controllers.vcjobs.machine import PHASES, RESTART_JOB, RESTARTING
 POD_PENDING = "PodPending"
 ANY = "*"
 GROUP_VERSION = "kilauea.dev/job-version"
-"""Annotation of a pod group: the version of the job that it was made for."""
+"""Annotation of a pod group: the version of the job that it was created for."""
 PARALLELISM = "kilauea.dev/parallelism"
-"""Annotation of a job: the number of its pods that may be there at a time and have not ended."""
+"""Annotation of a job: the maximum number of unfinished pods at a time."""
 MOST_PODS = 100_000
-"""Pods of one job at most: a cluster must survive a mistyped number."""
+"""Maximum number of pods of a job: a cluster must survive a mistyped number."""
 MAX_RETRY = 3
-"""Restarts of a job, or of the containers of a task, if the job does not say."""
+"""Default number of restarts of a job, or of the containers of a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class Policy:
     """An action for an event.
 
     Attributes:
-        events: on these.
-        exit_code: or if a pod fails with this code.
-        action: is done.
-        timeout: so many microseconds later; None is at once.
+        events: the events it applies to.
+        exit_code: or the exit code of a failed pod.
+        action: the action to take.
+        timeout: delay in microseconds; None for none.
     """
 
     events: frozenset[str]
@@ -53,17 +53,17 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One of the tasks of a job.
+    """A task of a job.
 
     Attributes:
-        raw: as the object has it.
-        name: of the task.
-        replicas: pods that it wants.
-        min_available: how many of them must run for it to count as ready; None if it is not said.
+        raw: the task in the object.
+        name: its name.
+        replicas: desired number of pods.
+        min_available: number of running pods for it to be ready; None if not set.
         max_retry: restarts of containers at which the task counts as failed; -1 for never.
-        policies: its own, which come before the job's.
-        needs: tasks that must be ready before.
-        needs_all: True if all of these are needed; else one of them.
+        policies: its policies, which take precedence over the job's.
+        needs: tasks that must be ready first.
+        needs_all: True if all of these must be ready; False for any of them.
         partition_size: pods of one partition; 0 if it has none.
     """
 
@@ -79,12 +79,12 @@ class Task:
 
     @property
     def minimum(self) -> int:
-        """The number of its pods that the gang needs."""
+        """The minimum number of its pods in the gang."""
         return self.replicas if self.min_available is None else self.min_available
 
     @property
     def order(self) -> OrderedTask:
-        """The fields that count where tasks depend on each other."""
+        """The fields that matter for dependencies of tasks."""
         ready_at = self.min_available or 0
         return OrderedTask(self.name, self.replicas, self.minimum, ready_at, self.needs, self.needs_all)
 
@@ -97,14 +97,14 @@ def _read(spec: Mapping[str, Any]) -> tuple[tuple[Task, ...], tuple[Policy, ...]
 
 
 class Work:
-    """A job, and what its status says.
+    """A job and its status.
 
     Attributes:
-        obj: the object, in which each task has a name.
+        obj: the object, with a name for each task.
         key: its key.
         name: its name.
         uid: its uid.
-        phase: its phase, empty if it has none yet, or one that there is not.
+        phase: its phase; empty if missing or unknown.
         tasks: its tasks, in order.
         policies: those of the whole job.
         replicas: pods of all tasks.
@@ -121,17 +121,17 @@ class Work:
 
     @property
     def excess(self) -> str:
-        """The reason why none of its pods are made, if the number is absurd; else empty."""
+        """The reason why none of its pods are created, if the number is excessive; else empty."""
         if self.replicas <= MOST_PODS:
             return ""
         return f"{self.replicas} pods are requested, and a job may have {MOST_PODS}: set fewer replicas in spec.tasks"
 
     @property
     def parallelism(self) -> int:
-        """Pods that may be there at a time and have not ended.
+        """Maximum number of unfinished pods at a time.
 
         Raises:
-            ValueError: the annotation has no such number; names the fix.
+            ValueError: the annotation is invalid; names the fix.
         """
         text = annotations_of(self.obj).get(PARALLELISM)
         if text is None:
@@ -143,32 +143,32 @@ class Work:
 
     @property
     def late_tasks(self) -> list[str]:
-        """Names of the tasks whose pods are made only once others run."""
+        """Names of the tasks whose pods are created only once others run."""
         return [each.name for each in late_tasks([task.order for task in self.tasks])]
 
     @property
     def endless_wait(self) -> str:
-        """The reason why the gang can never be complete, as tasks depend on each other; empty if it can."""
+        """The reason why the gang can never be complete because of dependencies of tasks; empty if it can."""
         return endless_wait([task.order for task in self.tasks], self.min_available)
 
     @property
     def min_available(self) -> int:
-        """Pods that must run together."""
+        """Minimum number of pods that must run together."""
         return _number(self._spec.get("minAvailable"))
 
     @property
     def min_success(self) -> int:
-        """Pods whose success is enough; 0 if that is not said."""
+        """Number of succeeded pods that is sufficient; 0 if not set."""
         return _number(self._spec.get("minSuccess"))
 
     @property
     def max_retry(self) -> int:
-        """Restarts at which the job has failed."""
+        """Maximum number of restarts."""
         return _number(self._spec.get("maxRetry")) or MAX_RETRY
 
     @property
     def queue(self) -> str:
-        """The queue it is charged to."""
+        """The queue of the job."""
         return str(self._spec.get("queue") or "default")
 
     @property
@@ -187,7 +187,7 @@ class Work:
 
     @property
     def no_retry_left(self) -> str:
-        """The reason why the last retry ends the job, and the fix; valid while it is still Restarting."""
+        """The message that the last retry ends the job, with the fix; valid while it is still Restarting."""
         state = self.status.get("state") or {}
         action, last = state.get("reason") or "a restart", state.get("message") or self.retry_words(self.retries)
         way_out = "create the job again, with a larger spec.maxRetry if its pods are often evicted or fail"
@@ -195,18 +195,18 @@ class Work:
 
     @property
     def restarts_all(self) -> bool:
-        """True if all pods are restarted, also those that have ended; they stay after the last try."""
+        """True if all pods are restarted, including ended ones; they stay after the last try."""
         state = self.status.get("state") or {}
         return self.phase == RESTARTING and state.get("reason") == RESTART_JOB and self.retries < self.max_retry
 
     def has_outlived(self, group: Obj) -> bool:
-        """Return True if a pod group is from before all pods were killed; one that does not say so is not."""
+        """Return True if a pod group is from before all pods were killed; False if it has no version."""
         version = whole_number(annotations_of(group).get(GROUP_VERSION, ""))
         return version is not None and version < self.version
 
 
 def _named(job: Obj) -> Obj:
-    """The job with a name for each task, as admission gives it; where there is none, it is given here."""
+    """The job with a name for each task, as admission sets it."""
     tasks = spec_of(job).get("tasks") or ()
     if all(task.get("name") for task in tasks):
         return job
@@ -242,7 +242,7 @@ def _read_policies(holder: Mapping[str, Any]) -> Iterator[Policy]:
 
 
 def _duration(text: object) -> int | None:
-    """Microseconds; None if nothing is said, or nothing that can be read."""
+    """Microseconds; None if missing or invalid."""
     try:
         return max(0, parse_duration(text)) if isinstance(text, str) and text else None
     except ValueError:
@@ -250,5 +250,5 @@ def _duration(text: object) -> int | None:
 
 
 def _number(value: object) -> int:
-    """A count; 0 for what is not a number, or below zero."""
+    """A count; 0 if invalid or below zero."""
     return max(0, value) if isinstance(value, int) else 0

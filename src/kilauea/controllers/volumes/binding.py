@@ -55,7 +55,7 @@ def _claimed(claim: Obj, volume: Obj) -> Sequence[Operation]:
 
 
 def announced(claim: Obj, provisioner: str) -> list[Operation]:
-    """Says on a claim who makes its volume."""
+    """Write the provisioner of its volume to a claim."""
     if all(annotations_of(claim).get(name) == provisioner for name in PROVISIONERS):
         return []
     annotations = dict.fromkeys(PROVISIONERS, provisioner)
@@ -63,7 +63,7 @@ def announced(claim: Obj, provisioner: str) -> list[Operation]:
 
 
 def provisioned(claim: Obj, storage_class: Obj, segment: Sequence[Obj] = ()) -> list[Operation]:
-    """Makes the volume of a claim; it can be used on the nodes of a segment, everywhere if that is empty."""
+    """Create the volume of a claim; it can be used on the nodes of a segment, or everywhere if that is empty."""
     name, wants = f"pvc-{uid_of(claim)}", spec_of(claim)
     provisioner = str(storage_class["provisioner"])
     spec = {
@@ -88,7 +88,7 @@ def provisioned(claim: Obj, storage_class: Obj, segment: Sequence[Obj] = ()) -> 
 
 
 def lost(claim: Obj) -> list[Operation]:
-    """Says that the volume of a claim is gone."""
+    """Report that the volume of a claim is gone."""
     said = status_patch(CLAIMS, claim, {"phase": "Lost", "accessModes": None, "capacity": None})
     if status_of(claim).get("phase") == "Lost":
         return []

@@ -1,4 +1,4 @@
-"""The controller of claims: each is bound to a volume."""
+"""The controller of claims: binds each to a volume."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ CLAIMS_OF = (
     "spec.volumes[].persistentVolumeClaim.claimName",
     "spec.volumes[].ephemeral",
 )
-"""Fields of a pod that say which claims it uses."""
+"""Fields of a pod that contain its claims."""
 RETRY_SECONDS = 15.0
-"""Seconds until a claim looks again for a missing object."""
+"""Seconds until a claim checks again for a missing object."""
 
 
 def claims_of(pod: Obj) -> Iterator[Key]:
@@ -40,7 +40,7 @@ def _claim_of(volume: Obj) -> Iterable[Key]:
 
 
 def class_index(obj: Obj) -> str:
-    """An index: the class of a volume or a claim; a space stands for no class."""
+    """An index: the class of a volume or a claim; a space if it has none."""
     return class_of(obj) or " "
 
 
@@ -48,7 +48,7 @@ class ClaimController:
     """Binds claims.
 
     Args:
-        provisioners: whose volumes are made here; None for all.
+        provisioners: provisioners whose volumes are created here; None for all.
     """
 
     name = "persistentvolume-binder-controller"
@@ -65,7 +65,7 @@ class ClaimController:
         self._provisioners = provisioners
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Bind a claim, or say what it waits for."""
+        """Bind a claim, or report the reason why it waits."""
         claim = view.get(CLAIMS, key)
         if claim is None:
             return NOTHING
@@ -79,7 +79,7 @@ class ClaimController:
         return self._find(view, claim)
 
     def _find(self, view: View, claim: Obj) -> Outcome:
-        """Bind a claim to a volume that is there, or have one made."""
+        """Bind a claim to an existing volume, or provision one."""
         name = class_of(claim)
         storage_class = view.get(STORAGE_CLASSES, Key("", name)) if name else None
         node = view.get(NODES, Key("", annotations_of(claim).get(SELECTED_NODE, "")))
@@ -113,7 +113,7 @@ class ClaimController:
 
 
 def _classless(view: View, claim: Obj) -> Outcome:
-    """Give a claim that names no class the default one, which may come later; one with an empty name waits."""
+    """Assign the default class, which may be created later, to a claim without a class; an empty class name waits."""
     names_none = spec_of(claim).get("storageClassName") is None and BETA_STORAGE_CLASS not in annotations_of(claim)
     default = default_class(view) if names_none else ""
     if default:

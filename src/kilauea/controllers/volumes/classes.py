@@ -15,13 +15,13 @@ STANDARD = {
     "reclaimPolicy": "Delete",
     "volumeBindingMode": "WaitForFirstConsumer",
 }
-"""The class that is made; its volumes are made by `ClaimController`."""
+"""The class that is created; `ClaimController` provisions its volumes."""
 
 _MARKS = (DEFAULT_STORAGE_CLASS, "storageclass.beta.kubernetes.io/is-default-class")
 
 
 def default_class(view: View) -> str:
-    """The name of the default class: the newest of those marked so, the first by name among equally old ones."""
+    """The name of the default class: the newest of those marked as default, then the first by name."""
     metas = [each["metadata"] for each in view.list(STORAGE_CLASSES)]
     marked = [each for each in metas if any((each.get("annotations") or {}).get(key) == "true" for key in _MARKS)]
     marked.sort(key=lambda each: str(each["name"]))
@@ -29,7 +29,7 @@ def default_class(view: View) -> str:
 
 
 class DefaultClassController:
-    """Makes a default class at the start, if there is no class at all."""
+    """Creates a default class at the start, if there is no class at all."""
 
     name = "default-storage-class-controller"
     interests = (Interest(STORAGE_CLASSES, no_keys, always=(Key("", "standard"),)),)

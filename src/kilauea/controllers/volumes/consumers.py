@@ -1,7 +1,7 @@
 """Claims that wait for their first consumer get its node, if its scheduler has not set it.
 
-kube-scheduler names the node on the claim before it binds the pod, and waits. One that does not is helped
-here: once the pod has a node, that node is written on its claims.
+kube-scheduler sets the node on the claim before it binds the pod, and waits. For schedulers that do not, this
+controller writes the node of a pod to its claims.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from kilauea.controllers.volumes.matching import class_of, is_bound
 
 
 def _placed_with_claims(pod: Obj) -> Iterable[Key]:
-    """A pod concerns itself if it has a node and claims."""
+    """Yield the key of a pod with a node and claims."""
     return (key_of(pod),) if spec_of(pod).get("nodeName") and any(claims_of(pod)) else ()
 
 
 class ConsumerController:
-    """Writes the node of a pod on its claims that wait for it."""
+    """Writes the node of a pod to its claims that wait for it."""
 
     name = "first-consumer-controller"
     interests = (Interest(PODS, _placed_with_claims), Interest(CLAIMS, no_keys), Interest(STORAGE_CLASSES, no_keys))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Tell the claims of a pod where it is."""
+        """Write the node of a pod to its claims."""
         pod = view.get(PODS, key)
         if pod is None or not is_active(pod) or not spec_of(pod).get("nodeName"):
             return NOTHING

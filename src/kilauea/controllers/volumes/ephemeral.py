@@ -19,7 +19,7 @@ from kilauea.controllers.pods import is_finished
 
 
 def _with_templates(pod: Obj) -> Iterable[Key]:
-    """A pod concerns itself if it has ephemeral volumes."""
+    """Yield the key of a pod with ephemeral volumes."""
     if any("ephemeral" in volume for volume in spec_of(pod).get("volumes") or ()):
         yield Key(pod["metadata"]["namespace"], name_of(pod))
 
@@ -30,13 +30,13 @@ def _owner(claim: Obj) -> Iterable[Key]:
 
 
 class EphemeralVolumeController:
-    """Makes the claims of ephemeral volumes, each named after its pod and volume."""
+    """Creates the claims of ephemeral volumes, each named after its pod and volume."""
 
     name = "ephemeral-volume-controller"
     interests = (Interest(PODS, _with_templates), Interest(CLAIMS, _owner))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Make the claims that a pod needs."""
+        """Create the claims that a pod needs."""
         pod = view.get(PODS, key)
         if pod is None or is_going(pod) or is_finished(pod):
             return NOTHING

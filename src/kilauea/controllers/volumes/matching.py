@@ -37,7 +37,7 @@ def is_bound(claim: Obj) -> bool:
 
 
 def size_of(resources: Mapping[str, Any] | None) -> int:
-    """Bytes of storage; 0 if that cannot be read."""
+    """Bytes of storage; 0 if invalid."""
     try:
         return parse_size((resources or {}).get("storage", 0))
     except QuantityError:
@@ -45,19 +45,19 @@ def size_of(resources: Mapping[str, Any] | None) -> int:
 
 
 def refers_to(volume: Obj, claim: Obj) -> bool:
-    """Return True if a volume is reserved for a claim: by its name, and by its uid if there is one."""
+    """Return True if a volume is reserved for a claim: by its name, and by its UID if given."""
     reference = spec_of(volume).get("claimRef") or {}
     named = (reference.get("namespace"), reference.get("name")) == (claim["metadata"]["namespace"], name_of(claim))
     return named and reference.get("uid") in (None, "", uid_of(claim))
 
 
 def suits(volume: Obj, claim: Obj, node: Obj | None) -> bool:
-    """Return True if a claim may be bound to a volume.
+    """Return True if a claim can be bound to a volume.
 
     Args:
-        volume: one that may be taken already.
+        volume: the volume, which may already be bound.
         claim: the claim.
-        node: the node where it will be used, if that is known.
+        node: the node where it will be used, if known.
     """
     has, wants = spec_of(volume), spec_of(claim)
     if is_going(volume) or status_of(volume).get("phase") in TAKEN_PHASES:
@@ -85,12 +85,12 @@ def _reaches(volume: Obj, node: Obj) -> bool:
 
 
 def segment_of(capacities: Iterable[Obj], claim: Obj, node: Obj | None) -> list[dict[str, Any]]:
-    """The part of a cluster where a volume of a claim's class can be used that is made for a node, as requirements.
+    """The segment, as requirements, where a new volume of a claim's class for a node can be used.
 
     Args:
-        capacities: objects by which drivers report their room, and for which nodes it is.
+        capacities: objects with the capacities that drivers report, and their nodes.
         claim: the claim.
-        node: where the claim will be used, if that is known.
+        node: the node where the claim will be used, if known.
     """
     for each in capacities:
         topology = each.get("nodeTopology")
@@ -104,7 +104,7 @@ def segment_of(capacities: Iterable[Obj], claim: Obj, node: Obj | None) -> list[
 
 
 def best(volumes: Iterable[Obj], claim: Obj, node: Obj | None) -> Obj | None:
-    """The volume that a claim takes: one that is meant for it, else the smallest that suits."""
+    """The volume for a claim: a reserved one, else the smallest that matches."""
     found = [each for each in volumes if suits(each, claim, node)]
     return min(found, key=_rank, default=None)
 

@@ -11,7 +11,7 @@ from kilauea.controllers.pods import is_finished
 from kilauea.controllers.volumes.claims import CLAIMS_OF, claims_of
 
 PODS_IN_USE = ("spec.nodeName", "status.phase", *CLAIMS_OF)
-"""Fields of pods that say which claims are in use: most pods have no claims, and whole ones take much memory."""
+"""Fields of pods that determine the claims in use: most pods have no claims, and whole ones take much memory."""
 SIGNS = ("spec.volumes[].persistentVolumeClaim", "spec.volumes[].ephemeral")
 """Fields that the volumes of pods with claims have."""
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
@@ -24,7 +24,7 @@ def _namespace_if_claims(pod: Obj) -> str:
 
 
 class ClaimProtectionController:
-    """Lets claims go that are being deleted, once no pod on a node uses them."""
+    """Releases claims that are being deleted, once no pod on a node uses them."""
 
     name = "persistentvolumeclaim-protection-controller"
     interests = (
@@ -35,7 +35,7 @@ class ClaimProtectionController:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Take the finalizer from a claim that is not in use."""
+        """Remove the finalizer from a claim that is not in use."""
         claim = view.get(CLAIMS, key)
         if claim is None or not is_going(claim):
             return NOTHING
@@ -55,13 +55,13 @@ def _volume_of(claim: Obj) -> Iterable[Key]:
 
 
 class VolumeProtectionController:
-    """Lets volumes go that are being deleted, once they are not bound."""
+    """Releases volumes that are being deleted, once they are not bound."""
 
     name = "persistentvolume-protection-controller"
     interests = (Interest(VOLUMES, own_key), Interest(CLAIMS, _volume_of))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Take the finalizer from a volume that is not in use."""
+        """Remove the finalizer from a volume that is not in use."""
         volume = view.get(VOLUMES, key)
         if volume is None or not is_going(volume) or _is_held(view, volume):
             return NOTHING
@@ -69,7 +69,7 @@ class VolumeProtectionController:
 
 
 def _is_held(view: View, volume: Obj) -> bool:
-    """Return True if a volume is bound and its claim is still there."""
+    """Return True if a volume is bound and its claim still exists."""
     reference = spec_of(volume).get("claimRef")
     if not reference:
         return status_of(volume).get("phase") == "Bound"

@@ -1,4 +1,4 @@
-"""The controller of volumes: what happens to those whose claim is deleted, and which claim gets a free one."""
+"""The controller of volumes: handles volumes whose claim was deleted, and finds claims for free ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WAITING = "waiting in class"
 
 
 def waiting_index(claim: Obj) -> str:
-    """An index: the class of a claim that has no volume."""
+    """An index: the class of a claim without a volume."""
     return "" if is_bound(claim) or is_going(claim) else class_index(claim)
 
 
@@ -26,7 +26,7 @@ def _volume_of(claim: Obj) -> Iterable[Key]:
 
 
 class VolumeController:
-    """Keeps the phase of volumes, and deletes those that were made for claims that are gone."""
+    """Updates the phase of volumes, and deletes volumes that were provisioned for deleted claims."""
 
     name = "persistentvolume-controller"
     interests = (
@@ -37,7 +37,7 @@ class VolumeController:
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Do what a volume needs."""
+        """Reconcile a volume."""
         volume = view.get(VOLUMES, key)
         if volume is None:
             return NOTHING
@@ -69,7 +69,7 @@ def _taker(view: View, volume: Obj) -> Obj | None:
 
 
 def _released(volume: Obj) -> list[Operation]:
-    """The claim is gone: a volume that was made for it goes, too, others are kept for their owner to look at."""
+    """Release a volume of a deleted claim: delete it if it was provisioned, otherwise keep it for its owner."""
     operations: list[Operation] = [*status_patch(VOLUMES, volume, {"phase": "Released"})]
     if spec_of(volume).get("persistentVolumeReclaimPolicy") == "Delete" and PROVISIONED_BY in annotations_of(volume):
         operations.append(Delete(VOLUMES, key_of(volume), uid_of(volume)))

@@ -1,8 +1,8 @@
 """The scheduler configuration: actions, tiers of plugins with their flags and arguments, and arguments of actions.
 
-The file is Volcano's. It is read as a whole: what is wrong is collected with its place and the nearest right name, and
-a configuration with errors is never used (`ConfError`). Wrong types of single arguments and unknown keys are warnings;
-the default stays, as it does in Volcano.
+The file has Volcano's format. It is read as a whole: errors are collected with their path and the most similar valid
+name, and a configuration with errors is never used (`ConfError`). Wrong types of single arguments and unknown keys are
+warnings; the default applies, as in Volcano.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kilauea.engine.conf.moved import NEW_KEY, NEW_PLUGIN, moved_arguments
 T = TypeVar("T")
 
 LARGEST = 1 << 53
-"""Largest number that an argument may be: up to here floats are exact, and scores stay finite."""
+"""Maximum value of an argument: up to here floats are exact, and scores stay finite."""
 
 DEFAULT_CONF: dict[str, Any] = {
     "actions": "enqueue, allocate, backfill",
@@ -41,7 +41,7 @@ DEFAULT_CONF: dict[str, Any] = {
         },
     ],
 }
-"""The configuration that holds when none is given."""
+"""The default configuration."""
 
 OFF_BY_DEFAULT = frozenset({"hierarchy", "clusterorder"})
 
@@ -72,23 +72,23 @@ FLAG_NAMES = (
     "enabledSubJobOrder",
     "enabledHyperNodeGradient",
 )
-"""Enable flags as Volcano spells them; here `enable` and `enabled` and upper and lower case mean the same."""
+"""Enable flags in Volcano's spelling; here, `enable` and `enabled`, and upper and lower case, mean the same."""
 
 
 def flag_of(key: str) -> str:
-    """The one form of an enable flag: lower case, without `enable` or `enabled`."""
+    """The normalized form of an enable flag: lower case, without `enable` or `enabled`."""
     return re.sub(r"^enabled?", "", key.lower())
 
 
 FLAGS = {flag_of(name): name for name in FLAG_NAMES}
 ALIASES = {"numaaware": "numa-aware", "topology": "task-topology", "capacity_card": "capacity-card"}
 QUEUE_PLUGINS = ("proportion", "capacity", "capacity-card")
-"""Each gives queues their shares, so only one of them can be used."""
+"""Each computes the shares of queues, so only one of them can be used."""
 DEVICE_KEYS = {
     "predicate.GPUSharingEnable": "deviceshare.GPUSharingEnable",
     "predicate.GPUNumberEnable": "deviceshare.GPUNumberEnable",
 }
-"""Arguments of predicates that deviceshare has now; they are passed on to it."""
+"""Arguments of predicates that now belong to deviceshare, to which they are passed on."""
 
 
 Path = tuple[str | int, ...]
@@ -96,27 +96,27 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about a configuration: where (`tiers[0].plugins[1]`), what, and whether it forbids its use."""
+    """A finding about a configuration: the place (`tiers[0].plugins[1]`), the message, and True if it is an error."""
 
     where: str
     """Path in the document, in words."""
     message: str
     """The problem, and the fix."""
     error: bool = False
-    """The configuration cannot be used."""
+    """True if the configuration cannot be used."""
     code: str = ""
-    """For programs: `unknown-plugin`, `wrong-type` and so on."""
+    """The code, for programs: `unknown-plugin`, `wrong-type` and so on."""
     path: Path = ()
-    """Keys and indices that lead to it in the document."""
+    """Keys and indices of its path in the document."""
     hint: str = ""
-    """The name that was probably meant."""
+    """The name that was probably intended."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" if self.where else self.message
 
 
 class ConfError(ValueError):
-    """A configuration that cannot be used; `findings` say why."""
+    """An invalid configuration; `findings` contain the reasons."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         super().__init__("; ".join(str(f) for f in findings if f.error))
@@ -135,13 +135,13 @@ class PluginConf:
     """The path in the document."""
 
     def is_enabled(self, *flags: str) -> bool:
-        """True if any of the flags is on, or if there are none. A flag that is not set is on, but for a few."""
+        """True if any of the flags is on, or if there are none. Flags are on by default, except a few."""
         return not flags or any(self.flags.get(flag, flag not in OFF_BY_DEFAULT) for flag in flags)
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConf:
-    """A configuration that can be used."""
+    """A valid configuration."""
 
     actions: tuple[str, ...]
     tiers: tuple[tuple[PluginConf, ...], ...]
@@ -149,7 +149,7 @@ class SchedulerConf:
     findings: tuple[Finding, ...] = ()
     """Warnings, and errors in a configuration that is only inspected."""
     metrics: MetricsConf = NO_METRICS
-    """The monitoring system that knows the loads of nodes."""
+    """The monitoring system that provides the loads of nodes."""
 
     @property
     def plugins(self) -> frozenset[str]:
@@ -157,7 +157,7 @@ class SchedulerConf:
         return frozenset(entry.name for tier in self.tiers for entry in tier)
 
     def without(self, *, plugin: str = "", action: str = "") -> SchedulerConf:
-        """The same without a plugin or an action."""
+        """Return a copy without a plugin or an action."""
         return dataclasses.replace(
             self,
             actions=tuple(a for a in self.actions if a != action),
@@ -166,10 +166,10 @@ class SchedulerConf:
 
 
 def parse_conf(document: object, plugins: Collection[str], actions: Collection[str]) -> SchedulerConf:
-    """Read a configuration document (what YAML made of the file).
+    """Read a configuration document (the parsed YAML file).
 
     Raises:
-        ConfError: it is not usable; all errors are in it.
+        ConfError: it is invalid; contains all errors.
     """
     conf = inspect_conf(document, plugins, actions)
     if any(f.error for f in conf.findings):
@@ -178,7 +178,7 @@ def parse_conf(document: object, plugins: Collection[str], actions: Collection[s
 
 
 def inspect_conf(document: object, plugins: Collection[str], actions: Collection[str]) -> SchedulerConf:
-    """As `parse_conf`, but errors are among the findings; what is wrong is left out."""
+    """As `parse_conf`, but errors are among the findings; invalid parts are left out."""
     return _Reader(plugins, actions).read(document)
 
 
@@ -264,7 +264,7 @@ class _Reader:
         return tuple(out)
 
     def _with_moved(self, tiers: tuple[tuple[PluginConf, ...], ...]) -> tuple[tuple[PluginConf, ...], ...]:
-        """The tiers with the arguments of predicates that have moved where they are read now."""
+        """The tiers, with moved arguments of predicates passed to the plugin that reads them now."""
         olds = [p for tier in tiers for p in tier if p.name == "predicates" and moved_arguments(p.arguments).keys]
         if not olds or NEW_PLUGIN not in self._plugins:
             return tiers
@@ -349,7 +349,7 @@ class _Reader:
         return PluginConf(name, flags, self._arguments(path, where, entry), path)
 
     def _plugin_name(self, name: str) -> str:
-        """The plugin that is meant: as it is spelt, or without regard to case, or by another name that it has."""
+        """The plugin with a name: as spelled, case-insensitively, or by another of its names."""
         if name in self._plugins:
             return name
         lower = name.lower()
@@ -396,9 +396,9 @@ class _Reader:
 
 
 def translated(tiers: tuple[tuple[PluginConf, ...], ...]) -> tuple[tuple[PluginConf, ...], ...]:
-    """Return the tiers with switches for GPUs that former versions had under predicates moved to deviceshare.
+    """Return the tiers with the GPU switches that former versions had under predicates moved to deviceshare.
 
-    What deviceshare itself says of them counts. Without an entry of its own it gets one beside predicates.
+    The arguments of deviceshare itself take precedence. Without an entry, it is added next to predicates.
     """
     given = {
         DEVICE_KEYS[key]: value
@@ -435,7 +435,7 @@ def _is_on(value: object) -> bool:
 
 
 def where_of(path: Path) -> str:
-    """A path as people write it: `tiers[0].plugins[1]`."""
+    """A path in its usual form: `tiers[0].plugins[1]`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".")
 
@@ -456,13 +456,12 @@ def argument(
 ) -> T:
     """A field of an `Arguments` dataclass, read from `key`.
 
-    A default of type dict stands for a map: if `key` ends with a dot, of all keys that begin with it, by what follows
-    it; else of that one key, whose value is a map. Its values are of the type `values`.
-    A default of type tuple stands for a list of names, which may also be a text with commas; with `values=object`
-    for a list of anything.
-    A default that is a dataclass of arguments, or such a class as `values`, stands for a map with those keys.
-    A value below `minimum` or above `maximum`, or that is none of the `choices`, is refused with a warning. With
-    `numbers`, a text may be written as an integer too.
+    A default of type dict means a map: if `key` ends with a dot, of all keys with this prefix, by the rest of the key;
+    otherwise of that one key, whose value is a map. Its values are of the type `values`. A default of type tuple stands
+    for a list of names, which may also be a text with commas; with `values=object` for a list of anything. A default
+    that is a dataclass of arguments, or such a class as `values`, stands for a map with those keys. A value below
+    `minimum` or above `maximum`, or that is none of the `choices`, is refused with a warning. With `numbers`, a text
+    may be written as an integer too.
     """
     metadata = {
         "key": key,
@@ -479,9 +478,9 @@ def argument(
 
 
 def read_arguments(of: type[T], given: Mapping[str, object], where: str) -> tuple[T, list[Finding]]:
-    """Make an `Arguments` dataclass of what the configuration gives.
+    """Create an `Arguments` dataclass from the configuration.
 
-    Wrong types and values keep the default and are warned about, as are unknown keys.
+    Wrong types and values keep the default with a warning; unknown keys are warnings, too.
     """
     if not given:
         return of(), []
@@ -527,7 +526,7 @@ def read_arguments(of: type[T], given: Mapping[str, object], where: str) -> tupl
 
 
 def _read_nested(of: type[Any], key: str, value: object, where: str) -> tuple[Any, list[Finding]]:
-    """The arguments in the map that is the value of a key."""
+    """The arguments in a map that is the value of a key."""
     if not isinstance(value, Mapping):
         message = f"{key} takes a map, not {_kind(value)}; its default is kept"
         return of(), [Finding(where, message, False, "wrong-type", (key,))]
@@ -589,7 +588,7 @@ def _problem(key: str, value: object, read: object, known: dataclasses.Field[Any
 
 
 def _outside(read: object, known: dataclasses.Field[Any]) -> str:
-    """The bound that a number is beyond, in words; nothing if it is within both."""
+    """The bound that a number exceeds, in words; empty if it is within both."""
     minimum, maximum = known.metadata["minimum"], known.metadata["maximum"]
     if not isinstance(read, (int, float)):
         return ""
@@ -609,7 +608,7 @@ _TYPE_NAMES = {
 
 
 def _type_of(known: dataclasses.Field[Any]) -> type:
-    """The type that an argument takes: tuple for a list of names, list for a list of anything."""
+    """The type of an argument: tuple for a list of names, list for a list of anything."""
     of = type(known.default)
     return list if of is tuple and known.metadata["values"] is object else of
 
@@ -637,12 +636,12 @@ def _names(value: object) -> tuple[str, ...] | None:
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """`; did you mean 'x'?` if there is a name like it, else nothing."""
+    """`; did you mean 'x'?` if there is a similar name, otherwise empty."""
     return _meant(nearest_name(name, known))
 
 
 def nearest_name(name: str, known: Collection[str]) -> str:
-    """The known name that is most like it; nothing if none is. Names in namespaces are compared without these first."""
+    """The most similar known name, or empty. Names in namespaces are first compared without them."""
     by_fold = {k.lower(): k for k in sorted(known)}
     namespace, _, own = name.lower().rpartition("/")
     if namespace:

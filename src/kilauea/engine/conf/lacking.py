@@ -1,4 +1,4 @@
-"""Plugins and actions that Volcano has or had and Kilauea has not: a configuration that names them is used without."""
+"""Plugins and actions that Volcano has or had and Kilauea does not; configurations that name them work without them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LACKING_PLUGINS = {
     "group-topology-affinity": "pod groups are not kept apart in the network",
     "reservation": _RESERVATION,
 }
-"""The effect of leaving out each plugin, or the plugin that does its work, by name."""
+"""By name of a plugin: the effect of leaving it out, or the plugin that replaces it."""
 
 LACKING_ACTIONS = {"elect": _RESERVATION, "reserve": _RESERVATION}
 """The same for actions."""

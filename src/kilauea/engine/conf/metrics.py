@@ -1,7 +1,7 @@
 """The section `metrics` of the configuration: the monitoring system that provides the loads of nodes.
 
-The engine asks no service itself: the scheduler's process reads the loads (`kilauea.runtime.scheduler.loads`), and
-plugins find them in the state. All values are text in Volcano's files; numbers and booleans are taken as well.
+The engine does not query services: the scheduler's process reads the loads (`kilauea.runtime.scheduler.loads`), and
+plugins find them in the state. All values are text in Volcano's files; numbers and booleans are accepted as well.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from kilauea.api.wellknown import parse_bool
 PROMETHEUS, ADAPTOR, ELASTICSEARCH = "prometheus", "prometheus_adaptor", "elasticsearch"
 TYPES = (PROMETHEUS, ADAPTOR, ELASTICSEARCH)
 ALIASES = {"prometheus_adapt": ADAPTOR, "prometheus_adapter": ADAPTOR}
-"""Other names of the types; the first stands in Volcano's documents."""
+"""Other names of the types; the first is used in Volcano's documents."""
 SHORTEST = SECOND
-"""Shortest interval, in microseconds."""
+"""Minimum interval, in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsConf:
-    """A monitoring system, and how it is asked."""
+    """A monitoring system, and how to query it."""
 
     type: str = ""
     """One of `TYPES`; empty if no loads are read."""
     address: str = ""
     """URL of the system; empty for the custom metrics API of the cluster itself."""
     interval: int = 30 * SECOND
-    """Microseconds between two rounds. Pods that have run for less are not in the loads yet."""
+    """Microseconds between two queries. The loads do not include pods that have run for less."""
     insecure: bool = False
-    """Accept any certificate."""
+    """True to accept any certificate."""
     index: str = "metricbeat-*"
     """Index of Elasticsearch."""
     username: str = ""
@@ -69,7 +69,7 @@ FIELDS = {
 
 
 def read_metrics(given: Mapping[Any, object]) -> tuple[MetricsConf, list[Fault]]:
-    """The section, and what is wrong in it. An invalid entry keeps its default; without a usable type nothing is read.
+    """Read the section, with its errors. An invalid entry keeps its default; without a valid type, nothing is read.
 
     Args:
         given: the known keys of the section.
@@ -108,7 +108,7 @@ def _text(value: object) -> str | _Wrong:
 def _type(value: object) -> str | _Wrong:
     """The type by its name.
 
-    The message has Volcano's words for a system that it does not know.
+    The message for an unknown system is Volcano's.
     """
     if value == "":
         return ""

@@ -1,4 +1,4 @@
-"""Arguments of predicates that now belong to resource-strategy-fit, with the meaning that they have there.
+"""Arguments of predicates that now belong to resource-strategy-fit, with their meaning there.
 
 Volcano 1.9 wrote cpu and memory to keep free beside idle devices as flat arguments of predicates. Its successor is the
 map `proportional` of resource-strategy-fit.
@@ -15,18 +15,18 @@ NEW_PLUGIN, NEW_KEY = "resource-strategy-fit", "proportional"
 
 
 class Moved(NamedTuple):
-    """Arguments of an entry of predicates, parted."""
+    """The arguments of a predicates entry, split."""
 
     kept: dict[str, object]
-    """Arguments that predicates has."""
+    """Arguments that predicates still has."""
     keys: tuple[str, ...]
-    """Those that have moved."""
+    """Keys of those that have moved."""
     proportional: dict[str, object]
-    """The same for resource-strategy-fit."""
+    """Their values for resource-strategy-fit."""
 
 
 def moved_arguments(arguments: Mapping[str, object]) -> Moved:
-    """Part the arguments of predicates into its own and those that have moved."""
+    """Split the arguments of predicates into its own and those that have moved."""
     keys = tuple(key for key in arguments if key in (SWITCH, RESOURCES) or key.startswith(RESOURCES + "."))
     rates = {key.removeprefix(RESOURCES + "."): arguments[key] for key in keys if key not in (SWITCH, RESOURCES)}
     proportional: dict[str, object] = {}

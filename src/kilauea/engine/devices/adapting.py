@@ -6,11 +6,11 @@ from kilauea.api.device_config import Chip, DeviceConfig
 from kilauea.engine.model.devices import ASCEND, VGPU, CardRequest, DeviceWish
 
 PARTIAL, TOO_LARGE = 4, 5
-"""Reasons why no node can serve a wish: parts of several NPUs, and more memory than a chip has."""
+"""Reasons why no node can serve a wish: parts of several NPUs, or more memory than a chip has."""
 
 
 class Adapter:
-    """Adapts wishes; those that nothing is said about stay what they are."""
+    """Adapts wishes; those without a configuration remain unchanged."""
 
     def __init__(self, config: DeviceConfig) -> None:
         self._config = config
@@ -19,7 +19,7 @@ class Adapter:
         self._known: dict[DeviceWish, DeviceWish] = {}
 
     def adapt(self, wish: DeviceWish) -> DeviceWish:
-        """The wish with the amounts that it stands for."""
+        """Return the wish with explicit amounts."""
         if self._plain and self._chips.keys().isdisjoint([request.kind for request in wish.requests]):
             return wish
         known = self._known.get(wish)
@@ -45,7 +45,7 @@ class Adapter:
         return request._replace(kind=kind, memory=template_memory(chip, request.memory) or request.memory)
 
     def refusal(self, wish: DeviceWish) -> int:
-        """Return the reason why no node can serve the wish as its pod has it; 0 if one may."""
+        """Return the reason why no node can serve the unadapted wish; 0 if one may."""
         for request in wish.requests:
             chip = self._chips.get(request.kind)
             if chip is None or wish.soft or not request.memory:
@@ -58,7 +58,7 @@ class Adapter:
         return 0
 
     def template(self, kind: str, memory: int) -> str:
-        """The name of the template with so much memory; empty for a whole chip."""
+        """The name of the template with this much memory; empty for a whole chip."""
         chip = next((chip for chip in self._config.chips if ASCEND + chip.word == kind), None)
         found = (each.name for each in chip.templates if each.memory == memory) if chip is not None else ()
         return next(iter(found), "")

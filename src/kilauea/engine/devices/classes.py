@@ -1,7 +1,8 @@
 """Classes of cards: cards with the same capacity and the same usage share a number.
 
-Pods request a few amounts, so the thousands of cards of a cluster are in a few dozen classes. What follows from the
-state of a card is found once for its class; the answer for a node is then looked up by the numbers of its cards.
+Pods request few different amounts, so the thousands of cards of a cluster fall into a few dozen classes. Values that
+depend on the state of a card are computed once for its class; for a node, they are then looked up by the numbers of its
+cards.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ Value = TypeVar("Value", int, float, bool)
 
 
 class CardState(NamedTuple):
-    """A card: what it offers, and what is used of it."""
+    """The capacity of a card, and its usage."""
 
     offered: Amounts
     there: bool
-    """It is healthy."""
+    """True if it is healthy."""
     held: Amounts = (0, 0, 0)
-    """By pods that are there."""
+    """Used by pods that are present."""
     later: Amounts = (0, 0, 0)
-    """Without what is being freed, with what is promised."""
+    """Without resources that are being released, with nominations."""
 
 
 class Figure(Generic[Value]):
-    """A figure of each class of cards, found when it is first asked for."""
+    """A figure of each class of cards, computed when it is first needed."""
 
     __slots__ = ("_find", "_states", "_table", "_values")
 
@@ -49,13 +50,13 @@ class Figure(Generic[Value]):
 
     @property
     def table(self) -> NDArray[Any]:
-        """The figures as an array, which may be longer than there are classes."""
+        """The figures as an array, which may be longer than the number of classes."""
         if len(self._values) < len(self._states):
             self._grow()
         return self._table
 
     def _grow(self) -> None:
-        """Find the figures of classes that are new."""
+        """Compute the figures of new classes."""
         known = len(self._values)
         self._values += map(self._find, self._states[known:])
         if len(self._values) > len(self._table):
@@ -71,19 +72,19 @@ class CardClasses:
     Attributes:
         numbers: (N, C) number of the class of each card.
         states: by number, the state of the cards.
-        keys: by node its `key`; -1 if its cards changed since that was asked for.
+        keys: by node its `key`; -1 if its cards changed since it was computed.
     """
 
     def __init__(self, numbers: NDArray[np.intp], states: Sequence[CardState]) -> None:
-        """Take the classes of cards that no pod uses."""
+        """Start with the classes of unused cards."""
         self.numbers = numbers.copy()
         self.states = list(states)
         self._number_of = {state: number for number, state in enumerate(self.states)}
         self._moves: dict[tuple[int, Amounts, int, int], int] = {}
-        """The class that a card of a class gets into by a pod with so much of it."""
+        """The class of a card of some class after a pod with these amounts is added."""
         self.keys = [-1] * len(numbers)
         self.changed: list[int] = []
-        """Rows of nodes whose cards changed, in order, repeats included."""
+        """Rows of nodes whose cards changed, in order, with repeats."""
         self._key_of: dict[bytes, int] = {}
 
     def of(self, rows: NDArray[np.intp] | None) -> NDArray[np.intp]:
@@ -91,14 +92,14 @@ class CardClasses:
         return self.numbers if rows is None else self.numbers.take(rows, axis=0)
 
     def key(self, row: int) -> int:
-        """A number that stands for the classes of all cards of a node, in their order."""
+        """Return a number that identifies the classes of all cards of a node, in their order."""
         key = self.keys[row]
         if key < 0:
             key = self.keys[row] = self._key_of.setdefault(self.numbers[row].tobytes(), len(self._key_of))
         return key
 
     def book(self, amounts: Amounts, row: int, column: int, *, held: int, later: int) -> None:
-        """Add to the use of a card, so many times."""
+        """Add to the usage of a card, multiplied by `held` and `later`."""
         move = self.numbers.item(row, column), amounts, held, later
         number = self._moves.get(move)
         if number is None:
@@ -121,12 +122,12 @@ def _more(used: Amounts, amounts: Amounts, by: int) -> Amounts:
 
 
 class Followed:
-    """(N,) values of nodes that follow from the classes of their cards: found again where cards have changed.
+    """(N,) values of nodes that depend on the classes of their cards: recomputed where cards have changed.
 
     Args:
         classes: the classes.
-        every: finds the values of all nodes.
-        one: finds the value of a node.
+        every: computes the values of all nodes.
+        one: computes the value of a node.
     """
 
     def __init__(
@@ -140,7 +141,7 @@ class Followed:
     def of(self, rows: NDArray[np.intp] | None) -> NDArray[Any]:
         """(n,) the values of some nodes."""
         if self._seen < len(self._changed):
-            # A request is asked about after each of few pods, and so about few nodes.
+            # A request is evaluated after placements of few pods, so few nodes have changed.
             for row in dict.fromkeys(self._changed[self._seen :]):
                 self._values[row] = self._one(row)
             self._seen = len(self._changed)
@@ -148,7 +149,7 @@ class Followed:
 
 
 def classes_of(capacity: NDArray[np.int64], there: NDArray[np.bool_]) -> tuple[NDArray[np.intp], list[CardState]]:
-    """The classes of cards (N, C) that no pod uses: the number of each, and their states."""
+    """Return the classes of unused cards (N, C): the number of each, and their states."""
     figures = np.concatenate([capacity, there[None].astype(np.int64)]).reshape(4, -1).T
     different, numbers = np.unique(figures, axis=0, return_inverse=True)
     states = [CardState((memory, cores, slots), bool(well)) for memory, cores, slots, well in different.tolist()]

@@ -1,8 +1,8 @@
 """Ascend 310P chips that are split on demand: the cores, processors and image units of each chip (MindCluster).
 
 A pod requests cores (`huawei.com/npu-core`). A multiple of a chip's cores means whole chips; fewer cores mean a
-template, by which the device plugin splits one chip. Templates of the same cores differ in processors: where those of a
-chip do not suffice, a pod whose labels allow it gets the template with fewer.
+template, by which the device plugin splits one chip. Templates with the same number of cores differ in processors: if a
+chip does not have enough, a pod whose labels allow it gets the template with fewer.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from kilauea.engine.model.nodes import NodeFacts, NodeRows, NodeTable
 from kilauea.engine.model.tasks import Task
 
 MOST_KNOWN = 65536
-"""Choices and changes that are remembered."""
+"""Maximum number of cached choices and changes."""
 
 IntArray = NDArray[np.int64]
 NO_CHIPS, NO_TEMPLATE, TOO_FEW = 1, 2, 3
 Question = tuple[int, str, str]
-"""Cores, level and image units that a pod requests: all that decides which chips it may have."""
+"""Cores, level and image units that a pod requests: all that determines which chips it can get."""
 
 
 def splits_for(cores: int, level: str, images: str) -> tuple[Split, ...]:
-    """Return the templates for this many cores, best first; none if there is none.
+    """Return the templates for this many cores, best first; empty if there are none.
 
     Args:
         cores: number of cores.
@@ -50,7 +50,7 @@ def splits_for(cores: int, level: str, images: str) -> tuple[Split, ...]:
 
 
 class Chip(NamedTuple):
-    """A chip, and what of it is in use."""
+    """A chip, and its usage."""
 
     cores: int
     processors: int
@@ -91,7 +91,7 @@ class Chips(NamedTuple):
 
 
 def chips_of(facts: NodeFacts) -> tuple[int, int]:
-    """Return the number of chips of a node and the cores of each; zeros if it has none that can be split."""
+    """Return the number of chips of a node and the cores of each; zeros without chips that can be split."""
     return chip_count(facts.labels.get(SERVER, ""), facts.allocatable.get(NPU_CORES, 0) // UNIT)
 
 
@@ -99,53 +99,53 @@ class NodeChips(NamedTuple):
     """The chips of a node, in their order."""
 
     held: tuple[Chip, ...]
-    """With what pods use that are there."""
+    """With the usage of pods that are present."""
     later: tuple[Chip, ...]
-    """Without what is being freed, with what is promised."""
+    """Without resources that are being released, with nominations."""
 
     @property
     def at_once(self) -> tuple[Chip, ...]:
-        """With the larger of both uses: what a pod finds that starts now."""
+        """With the larger of both usages: the state for a pod that starts now."""
         pairs = zip(self.held, self.later, strict=True)
         return tuple(Chip(*held[:3], *map(max, held[3:], later[3:])) for held, later in pairs)
 
     def with_pod(self, columns: Sequence[int], split: Split | None, held: int, later: int) -> NodeChips:
-        """The same chips with a pod more on some of them (1), one less (-1), or as they are (0)."""
+        """Return the chips with one more pod on some of them (1), one less (-1), or unchanged (0)."""
         return NodeChips(_used(self.held, columns, split, held), _used(self.later, columns, split, later))
 
 
 class ChipLedger:
     """The chips of a cluster in one cycle.
 
-    Pods fill one node after another, so the same chips in the same use come up again and again. Each such state of a
-    node has a number, and what follows from a state is found once.
+    As pods fill up nodes, the same chips with the same usage recur. Each such state of a node has a number, and results
+    are computed once for each state.
     """
 
     def __init__(self, nodes: NodeTable) -> None:
-        """Take the chips from the objects of the nodes."""
+        """Read the chips from the node objects."""
         found = [chips_of(facts) for facts in nodes.facts]
         self.count = [count for count, _ in found]
         """By node: the number of its chips."""
         self.bookings: dict[str, Chips] = {}
         self._moving = 0
-        """Bookings of pods that leave or are nominated; without any, room now is room later."""
+        """Bookings of pods that terminate or are nominated; without any, the room now and later is the same."""
         self._states: list[NodeChips] = []
         self._numbers: dict[NodeChips, int] = {}
         self._kinds: dict[tuple[Chip, ...], int] = {}
         self._kind: list[int] = []
-        """By state: a number that is the same for the same chips in any order, once what is being freed is free."""
+        """By state: a number that is equal for the same chips in any order, after terminating pods have ended."""
         self._moves: dict[tuple[int, tuple[int, ...], Split | None, int, int], int] = {}
-        """The state that follows from a state and a change."""
+        """The resulting state, by state and change."""
         self._codes: dict[tuple[Question, bool], dict[int, int]] = {}
-        """Answers of `fits`: for room later by the kind of the state, for room now by the state."""
+        """Results of `fits`: for room later by the kind of the state, for room now by the state."""
         self._chosen: dict[tuple[Question, bool, int], tuple[tuple[int, ...], Split | None] | None] = {}
-        """The chips that a pod gets, by what it requests, whether it starts now, and the state."""
+        """The chips that a pod gets, by its request, whether it starts now, and the state."""
         states = {each: self._number_of(_unused(*each)) for each in dict.fromkeys(found)}
         self._at = [states[each] for each in found]
         """By node: the number of its state."""
 
     def fits(self, wish: DeviceWish, nodes: NodeRows, *, now: bool) -> NDArray[np.int8]:
-        """(n,) 0 where a pod finds its chips, or why not."""
+        """(n,) 0 where a pod finds its chips, otherwise the reason."""
         at = self._at if nodes.rows is None else list(map(self._at.__getitem__, nodes.rows.tolist()))
         at_once = now and self._moving > 0
         known = self._codes.setdefault((_question(wish), at_once), {})
@@ -157,24 +157,24 @@ class ChipLedger:
         return np.array(list(map(known.__getitem__, keys)), dtype=np.int8)
 
     def downgraded(self, wish: DeviceWish, nodes: NodeRows) -> NDArray[np.bool_]:
-        """(n,) nodes where a pod would not get the first of its templates."""
+        """(n,) True for nodes where a pod would not get the first of its templates."""
         splits = splits_for(cores_of(wish), wish.level, wish.images)
         if len(splits) < 2:
             return np.zeros(len(nodes), dtype=bool)
         return self._by_state(nodes, lambda chips: not any(chip.takes(splits[0]) for chip in chips)).astype(bool)
 
     def idle_cores(self, nodes: NodeRows) -> IntArray:
-        """(n,) cores that no pod has."""
+        """(n,) cores that no pod uses."""
         return self._by_state(nodes, lambda chips: sum(chip.cores - chip.used_cores for chip in chips))
 
     def _by_state(self, nodes: NodeRows, find: Callable[[tuple[Chip, ...]], int]) -> IntArray:
-        """(n,) figures of nodes that follow from their chips once what is being freed is free."""
+        """(n,) figures of nodes that depend on their chips after terminating pods have ended."""
         at = self._at if nodes.rows is None else list(map(self._at.__getitem__, nodes.rows.tolist()))
         known = {number: find(self._states[number].later) for number in dict.fromkeys(at)}
         return np.array(list(map(known.__getitem__, at)), dtype=np.int64)
 
     def _choose(self, wish: DeviceWish, row: int, *, now: bool) -> Chips | None:
-        """The chips for a pod on a node; of those with room for a template, the one with the fewest free cores."""
+        """The chips for a pod on a node; of those with room for a template, the chip with the fewest free cores."""
         state, at_once = self._at[row], now and self._moving > 0
         key = _question(wish), at_once, state
         if key not in self._chosen:
@@ -184,17 +184,17 @@ class ChipLedger:
         found = self._chosen[key]
         return None if found is None else Chips(row, *found)
 
-    # --- pods come and go
+    # --- placements
 
     def take_in(self, task: Task, row: int) -> bool:
-        """Book what a pod on a node has by its record; return False if that cannot be read."""
+        """Book the chips in the record of a pod on a node; return False if the record is invalid."""
         known = self._recorded(dict(task.record).get(DYNAMIC, ""), row)
         if known is not None:
             self._enter(task.key, known._replace(leaving=task.status == status.RELEASING))
         return known is not None
 
     def guess(self, task: Task, row: int) -> None:
-        """Book for a pod on a node without a record what a new one would get."""
+        """Book the chips that a new pod would get, for a pod on a node without a record."""
         known = self._choose(task.spec.devices, row, now=True) if task.spec.devices is not None else None
         if known is not None:
             self._enter(task.key, known._replace(leaving=task.status == status.RELEASING))
@@ -204,7 +204,7 @@ class ChipLedger:
         return None if known is None else Chips(row, *known)
 
     def placed(self, task: Task, row: int) -> bool:
-        """A task came to a node and gets its chips; return False if it has none left for it."""
+        """Book chips for a task that was placed on a node; return False if too few are left."""
         known, wish = self.bookings.get(task.key), task.spec.devices
         if known is not None and known.leaving:
             self._leave(task.key)
@@ -217,7 +217,7 @@ class ChipLedger:
         return chosen is not None
 
     def gone(self, task: Task) -> None:
-        """A task left its node, or will once it has terminated."""
+        """Release the chips of a task that left its node, or will once it has terminated."""
         if task.key in self.bookings:
             known = self._leave(task.key)
             if task.status == status.RELEASING:
@@ -245,7 +245,7 @@ class ChipLedger:
             self._moving += by
 
     def _number_of(self, chips: NodeChips) -> int:
-        """The number of a state; one that is new gets the next."""
+        """The number of a state; a new state gets the next number."""
         number = self._numbers.setdefault(chips, len(self._states))
         if number == len(self._states):
             self._states.append(chips)
@@ -254,13 +254,13 @@ class ChipLedger:
 
 
 def _unused(count: int, cores: int) -> NodeChips:
-    """This many chips of this many cores that no pod uses."""
+    """This many unused chips with this many cores."""
     chips = (Chip(cores, CHIP_PROCESSORS, CHIP_IMAGES, 0, 0, 0),) * count
     return NodeChips(chips, chips)
 
 
 def _used(chips: tuple[Chip, ...], columns: Sequence[int], split: Split | None, by: int) -> tuple[Chip, ...]:
-    """Chips with more (1) or less (-1) of some of them in use: a template of each, or all of it."""
+    """Return chips with more (1) or less (-1) usage of some of them: a template of each, or all of it."""
     if not by:
         return chips
     out = list(chips)
@@ -287,7 +287,7 @@ def _best(wish: DeviceWish, state: NodeChips, *, at_once: bool) -> tuple[tuple[i
 
 
 def _judged(wish: DeviceWish, chips: Sequence[Chip]) -> int:
-    """0 if some chips suffice for a pod, or why not."""
+    """0 if the chips suffice for a pod, otherwise the reason."""
     if not chips:
         return NO_CHIPS
     cores = cores_of(wish)

@@ -1,8 +1,8 @@
 """The parts of cards that pods use in this cycle: added when pods are placed, removed when they leave.
 
-The ledger begins with what the annotations of pods on nodes say, so a restarted scheduler knows what the one before
-it gave. From then on it hears of each pod that comes and goes, as the node figures do. A pod on a node without a record
-that can be read counts where a new pod would go.
+The ledger starts from the annotations of pods on nodes, so a restarted scheduler knows the cards that were assigned
+before. From then on it follows each pod that is placed or removed, as the node figures do. A pod on a node without a
+valid record counts on the cards that a new pod would get.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kilauea.engine.model.tasks import Task
 from kilauea.engine.state import ClusterState
 
 NETWORKED = ASCEND + "Ascend910"
-"""Beginning of the kinds whose cards networks connect."""
+"""Prefix of the kinds whose cards are connected by networks."""
 RULES = "deviceshare"
 """Trait of tasks: the numbers of the rules that they match."""
 
@@ -44,12 +44,12 @@ class Booking(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """Answers for some nodes: (n,) 0 or why not; and for each request the cards it would get, (n, k)."""
+    """Results for some nodes: (n,) 0 or the reason; and for each request the cards that it would get, (n, k)."""
 
     codes: NDArray[np.int8]
     chosen: tuple[NDArray[np.intp], ...]
     parts: tuple[NDArray[np.int64] | None, ...] = ()
-    """(n, k) the MIG instances on them, -1 for cards that are not split; None where no card is."""
+    """(n, k) the MIG instances on them, -1 for cards that are not split; None if no card is split."""
 
 
 class DeviceLedger:
@@ -57,7 +57,7 @@ class DeviceLedger:
 
     Args:
         state: nodes and pods.
-        kinds: true for the kinds of cards that are given out.
+        kinds: returns True for the kinds of cards that are assigned.
         order: the order in which a pod takes the cards of a node.
         config: the configuration of the devices.
         rules: the numbers of the rules that a pod matches; two pods that match the same rule share no vGPU.
@@ -82,14 +82,14 @@ class DeviceLedger:
         self._plain_of: dict[CardRequest, PlainRequest] = {}
         """By request, for those that any healthy card can serve."""
         self._last: tuple[tuple[object, ...], tuple[BoolArray, IntArray]] | None = None
-        """The last answer of `_free`, with what it was asked: predicates and scores ask the same of the same nodes."""
+        """The last result of `_free`, with its arguments: predicates and scores ask the same of the same nodes."""
         self.tables: dict[str, CardTable] = {}
         self.states = CardStates(self.tables, len(self._nodes))
         self.bookings: dict[str, Booking] = {}
         self.unrecorded: list[str] = []
-        """Pods on nodes of which no annotation says which cards they have."""
+        """Pods on nodes whose annotations do not contain their cards."""
         self._apart: dict[str | int, dict[tuple[int, str, int], int]] = {}
-        """By group or rule whose pods share no card: how many of them are on a card (row, kind, column)."""
+        """By group or rule whose pods share no card: the number of them on a card (row, kind, column)."""
         self._kinds = kinds
         for kind in sorted({s.kind for facts in self._nodes.facts for s in facts.devices if kinds(s.kind)}):
             self.tables[kind] = CardTable(self._cards(kind))
@@ -103,28 +103,28 @@ class DeviceLedger:
         return cards
 
     def serves(self, wish: DeviceWish | None) -> bool:
-        """Return True if the cards that a pod requests are given out here."""
+        """Return True if this ledger assigns the cards that a pod requests."""
         return wish is not None and any(map(self._kinds, wish.kinds))
 
     def serves_shape(self, shape: TaskShape) -> bool:
-        """As `serves`, for what a shape requests."""
+        """As `serves`, for the request of a shape."""
         known = self._served.get(shape)
         if known is None:
             known = self._served[shape] = self.serves(shape.spec.devices)
         return known
 
     def wish_of(self, of: TaskShape | Task) -> DeviceWish:
-        """The cards that a task requests, as the configuration reads it."""
+        """The cards that a task requests, adapted to the configuration."""
         wish = of.spec.devices
         assert wish is not None
         return self.adapt(wish)
 
     def adapt(self, wish: DeviceWish) -> DeviceWish:
-        """The cards that are asked for, as the configuration reads it."""
+        """Adapt requested cards to the configuration."""
         return self._adapter.adapt(wish)
 
     def take_in(self, shape_of: Callable[[Task], TaskShape]) -> None:
-        """Book what pods on nodes have."""
+        """Book the cards of pods on nodes."""
         placements, later = self._state.placements, []
         for key in sorted(self._state.with_shares):
             task = self._state.with_shares[key]
@@ -188,10 +188,10 @@ class DeviceLedger:
             return request.memory
         return int(table.cards.capacity[MEMORY, row, column]) * request.percent // 100
 
-    # --- which cards
+    # --- selection of cards
 
     def survey(self, shape: TaskShape, nodes: NodeRows, *, now: bool, placed: bool = False) -> Survey:
-        """The cards that a task would get on some nodes, and why it gets none on others."""
+        """Return the cards that a task would get on some nodes, and the reasons why it gets none on others."""
         wish = self.wish_of(shape)
         codes = np.full(len(nodes), self._refusal(shape), dtype=np.int8)
         chosen: list[NDArray[np.intp]] = []
@@ -202,7 +202,7 @@ class DeviceLedger:
         for number, request in enumerate(wish.requests):
             table = self.tables.get(request.kind)
             if table is None:
-                # Cards of kinds that are switched off are the node's own affair, as without the plugin.
+                # Cards of disabled kinds are left to the node, as without the plugin.
                 if self._kinds(request.kind):
                     codes[codes == 0] = NO_CARDS
                 chosen.append(np.zeros((len(nodes), 0), dtype=np.intp))
@@ -229,11 +229,11 @@ class DeviceLedger:
         return Survey(codes, tuple(chosen), tuple(parts))
 
     def _refusal(self, shape: TaskShape) -> int:
-        """The reason why no node can have cards for a shape; 0 if one may."""
+        """The reason why no node can have cards for a shape; 0 if one can."""
         return self._adapter.refusal(shape.spec.devices) if shape.spec.devices is not None else 0
 
     def refusals(self, shape: TaskShape, nodes: NodeRows, *, now: bool) -> NDArray[np.int8] | None:
-        """(n,) 0 where a task finds its cards, or why not; None if it finds them everywhere."""
+        """(n,) 0 where a task finds its cards, otherwise the reason; None if it finds them everywhere."""
         plain = self.plain(shape)
         if plain is not None:
             return plain.refusals(nodes, now=now)
@@ -257,16 +257,16 @@ class DeviceLedger:
         one: Callable[[int], float],
         many: Callable[[NodeRows], NDArray[Any]],
     ) -> NDArray[Any]:
-        """(n,) answers that follow from what a shape requests and from the cards of the nodes.
+        """(n,) results that depend on the request of a shape and the cards of the nodes.
 
-        `one` answers for a row, `many` for several nodes; neither is asked where the answer is known.
+        `one` computes the result of a row, `many` those of several nodes; neither is called for cached results.
         """
         if not depends_on_state(shape):
             return many(nodes)
         return self.states.ask((about, shape.spec.devices), nodes, one, many)
 
     def plain(self, shape: TaskShape) -> PlainRequest | None:
-        """The request of a shape that requests no more than some cards of one kind, not split."""
+        """The request of a shape for cards of one kind that are not split; None if it requests anything else."""
         if shape not in self._plain:
             self._plain[shape] = self._read_plain(shape)
         return self._plain[shape]
@@ -280,7 +280,7 @@ class DeviceLedger:
             return None
         if wish.selects:
             return PlainRequest(table, wish.requests[0], wish)
-        # Shapes that request the same cards share what is known of the nodes.
+        # Shapes that request the same cards share the results about nodes.
         request = wish.requests[0]
         known = self._plain_of.get(request)
         if known is None:
@@ -288,7 +288,7 @@ class DeviceLedger:
         return known
 
     def _fits(self, shape: TaskShape, nodes: NodeRows, *, now: bool) -> NDArray[np.int8]:
-        """As `fits`, without what is known; quicker than `survey` for a single request."""
+        """As `fits`, without the cache; faster than `survey` for a single request."""
         wish = self.wish_of(shape)
         table = self.tables.get(wish.requests[0].kind)
         if len(wish.requests) > 1 or table is None or self._refusal(shape):
@@ -309,7 +309,7 @@ class DeviceLedger:
     def _instances(
         table: CardTable, request: CardRequest, nodes: NodeRows, extra: IntArray | None, *, now: bool
     ) -> NDArray[np.int64] | None:
-        """(n, C) the MIG instance that each card would give; `extra` (n, C, P) is used beside what is booked."""
+        """(n, C) the MIG instance that each card would give; `extra` (n, C, P) is used in addition to the bookings."""
         if table.cards.mig is None:
             return None
         rows, uses = nodes.rows, [table.parts_later, table.parts_held] if now else [table.parts_later]
@@ -324,7 +324,7 @@ class DeviceLedger:
     def _whole_or_split(
         table: CardTable, mask: BoolArray, instances: NDArray[np.int64] | None, nodes: NodeRows
     ) -> BoolArray:
-        """Cards of a mask (n, C), of those in mode mig only the ones with a free instance."""
+        """Cards of a mask (n, C); of those in mode mig, only the ones with a free instance."""
         if table.cards.mig is None or instances is None:
             return mask
         return mask & ((_of_rows(table.cards.mig.geometry, nodes) < 0) | (instances >= 0))
@@ -339,7 +339,7 @@ class DeviceLedger:
         *,
         now: bool,
     ) -> tuple[BoolArray, IntArray]:
-        """(n, C) cards with room for a request, and (3, n, C) what is used of them; `extra` is used beside that."""
+        """(n, C) cards with room for a request, and (3, n, C) their usage; `extra` is used in addition."""
         asked = table, request, shape, nodes, now
         if extra is None and self._last is not None and all(map(is_, self._last[0], asked)):
             return self._last[1]
@@ -362,7 +362,7 @@ class DeviceLedger:
 
     @staticmethod
     def _groups_apart(wish: DeviceWish, kind: str, rules: Any) -> list[str | int]:
-        """The group and the rules by which a pod shares no card of a kind with others."""
+        """The group and the rules because of which a pod does not share a card of a kind with others."""
         return [*([wish.apart] if wish.apart else []), *(rules if kind == VGPU else ())]
 
     def _shared_with_mates(self, table: CardTable, group: str | int, nodes: NodeRows) -> BoolArray:
@@ -372,7 +372,7 @@ class DeviceLedger:
             if kind == table.cards.kind and count > 0:
                 out[row, column] = True
         if table.cards.mig is not None and isinstance(group, int):
-            out &= table.cards.mig.geometry < 0  # rules are about cards that are shared by software
+            out &= table.cards.mig.geometry < 0  # rules apply to cards that are shared by software
         return out if nodes.rows is None else out.take(nodes.rows, axis=0)
 
     def _first(
@@ -385,7 +385,7 @@ class DeviceLedger:
         used: IntArray,
         placed: bool,
     ) -> NDArray[np.intp]:
-        """(n, k) columns of the cards to take; nonsense where too few fit."""
+        """(n, k) columns of the cards to take; meaningless where too few fit."""
         count = min(request.number, mask.shape[1])
         order = self._order.order(CardChoice(table, request, shape, nodes, used, placed))
         if request.kind.startswith(NETWORKED) and request.number > 1:
@@ -412,14 +412,14 @@ class DeviceLedger:
 
     @staticmethod
     def _add(taken: IntArray, columns: NDArray[np.intp], request: CardRequest, memory: IntArray | int) -> None:
-        """Add a request to what is taken (3, n, C) of the cards in these columns (n, k)."""
+        """Add a request to the usage (3, n, C) of the cards in these columns (n, k)."""
         rows = np.arange(columns.shape[0])[:, None]
         taken[MEMORY][rows, columns] += memory if isinstance(memory, int) else memory[rows, columns]
         taken[CORES][rows, columns] += request.cores
         taken[SLOTS][rows, columns] += 1
 
     def after(self, shape: TaskShape, nodes: NodeRows, kind: str) -> tuple[IntArray, IntArray]:
-        """(3, n, C) what is used of the cards of a kind before and after a task took its cards."""
+        """(3, n, C) usage of the cards of a kind, before and after a task took its cards."""
         table, wish = self.tables[kind], self.wish_of(shape) if shape.spec.devices is not None else None
         before = table.later if nodes.rows is None else table.later.take(nodes.rows, axis=1)
         if wish is None or kind not in wish.kinds:
@@ -432,7 +432,7 @@ class DeviceLedger:
         return before, after
 
     def choose(self, shape: TaskShape, row: int, *, now: bool) -> tuple[Taken, ...] | None:
-        """The cards for a task on a node; None if it has none left, as when an action places regardless."""
+        """Choose the cards for a task on a node; None if there are too few, which an action may cause."""
         plain = self.plain(shape)
         if plain is not None and not (plain.request.number > 1 and plain.request.kind.startswith(NETWORKED)):
             return self._chosen_plainly(plain, row, now=now)
@@ -442,7 +442,7 @@ class DeviceLedger:
         return self.states.once(question, row, lambda: self._chosen(shape, row, now=now))
 
     def _chosen(self, shape: TaskShape, row: int, *, now: bool) -> tuple[Taken, ...] | None:
-        """As `choose`, without what is remembered."""
+        """As `choose`, without the cache."""
         nodes = self._nodes.select(np.array([row], dtype=np.intp))
         found = self.survey(shape, nodes, now=now, placed=True)
         if found.codes[0]:
@@ -462,7 +462,7 @@ class DeviceLedger:
         """As `choose`, for a plain request."""
         if plain.eligible is not None:
             return self._found_plainly(plain, row, now=now)
-        # Nodes whose cards are equal and are used alike give the same, wherever the order of the cards is the same.
+        # Nodes with equal cards and equal usage give the same result, if the order of the cards is the same.
         question = plain.table.classes.key(row), now and plain.table.moving > 0, self._order.state(row)
         known = plain.chosen.get(question)
         if known is None:
@@ -472,7 +472,7 @@ class DeviceLedger:
         return known or None
 
     def _found_plainly(self, plain: PlainRequest, row: int, *, now: bool) -> tuple[Taken, ...] | None:
-        """As `_chosen_plainly`, without what is known."""
+        """As `_chosen_plainly`, without the cache."""
         fitting, request = plain.fitting_at(row, now=now), plain.request
         if len(fitting) < request.number:
             return None
@@ -487,10 +487,10 @@ class DeviceLedger:
         count = len(fitting)
         return (Taken(request, tuple(fitting), memory, (request.cores,) * count, (-1,) * count),)
 
-    # --- pods come and go
+    # --- placements
 
     def placed(self, task: Task, shape: TaskShape, row: int) -> bool:
-        """A task came to a node: it gets its cards; those that it had, if its eviction is undone.
+        """Book the cards of a task that was placed on a node; its previous ones if its eviction is undone.
 
         Returns:
             False if the node has no cards left for it.
@@ -507,7 +507,7 @@ class DeviceLedger:
         return taken is not None
 
     def gone(self, task: Task) -> None:
-        """A task left its node, or will once it has terminated."""
+        """Release the cards of a task that left its node, or will once it has terminated."""
         known = self.bookings.get(task.key)
         if known is None:
             return
@@ -542,7 +542,7 @@ class DeviceLedger:
                 table.moving += by
 
     def _count_apart(self, groups: Sequence[str | int], kind: str, row: int, columns: Sequence[int], by: int) -> None:
-        """Count a pod of some groups and rules on cards of a node, whose other pods they keep off."""
+        """Count a pod of some groups and rules on cards of a node, which it does not share with their other pods."""
         for group in groups:
             mates = self._apart.setdefault(group, {})
             for column in columns:
@@ -571,9 +571,9 @@ class DeviceLedger:
 
 
 def depends_on_state(shape: TaskShape) -> bool:
-    """Return True if the state of a node's cards is all that decides which of them a shape gets.
+    """Return True if the state of a node's cards alone determines which of them a shape gets.
 
-    It is not for shapes that name cards, or share none with some other pods.
+    False for shapes that name cards, or do not share cards with some other pods.
     """
     wish = shape.spec.devices
     return wish is None or not (wish.ids or wish.not_ids or wish.apart or RULES in shape.traits)
@@ -585,5 +585,5 @@ def _of_rows(cells: NDArray[np.int64], nodes: NodeRows) -> NDArray[np.int64]:
 
 
 def kinds_in(wanted: Collection[str], prefixes: Sequence[str]) -> Callable[[str], bool]:
-    """A test of kinds: one of some names, or one that begins in some way."""
+    """Return a test for kinds that are in `wanted` or start with a prefix."""
     return lambda kind: kind in wanted or any(kind.startswith(prefix) for prefix in prefixes)

@@ -1,8 +1,8 @@
-"""MIG instances of cards: the possible ones, those that pods use, and the ones that a request gets.
+"""MIG instances of cards: the possible ones, those in use, and the one that a request gets.
 
-A card in mode mig is split into instances of fixed sizes, in one of the ways (groups) that its model knows. A card that
-no pod uses can be split in any of them; the first pod on it decides. Who has which instance is counted like cards:
-`held` by pods that are there, `later` without what is being freed and with what is promised.
+A card in mode mig is split into instances of fixed sizes, in one of the ways (groups) that its model supports. An
+unused card can be split in any of them; the first pod on it decides. Instances are counted like cards: `held` by pods
+that are present, `later` without resources that are being released and with nominations.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ class MigShapes:
 
     Attributes:
         geometry: (N, C) number of a card's geometry, -1 for cards that are not split.
-        instances: by geometry, the instances that its cards may have.
+        instances: by geometry, the possible instances of its cards.
         width: largest number of instances of a geometry.
     """
 
     def __init__(self, geometries: Sequence[Geometry], numbers: Sequence[Sequence[int]], width: int) -> None:
-        """Take the geometries, and by node the number of the geometry of each card."""
+        """Set the geometries, and by node the number of the geometry of each card."""
         self.geometry: NDArray[np.int64] = np.full((len(numbers), max(width, 1)), -1, dtype=np.int64)
         for row, of_node in enumerate(numbers):
             self.geometry[row, : len(of_node)] = of_node
         self.instances = tuple(each.instances for each in geometries)
         self.width = max(map(len, self.instances), default=0)
-        # The first group that has an instance large enough; of that, the smallest, the first.
+        # The first group with an instance that is large enough; in it the smallest one, the first of equal ones.
         keys = [[(each.group, each.memory, i) for i, each in enumerate(listed)] for listed in self.instances]
         self._orders = tuple(np.array([key[-1] for key in sorted(listed)], dtype=np.intp) for listed in keys)
 
     def name(self, row: int, column: int, instance: int) -> str:
-        """The end of the id of an instance, behind that of its card: `[group-position]`."""
+        """The suffix of the id of an instance, after that of its card: `[group-position]`."""
         found = self.instances[int(self.geometry[row, column])][instance]
         return f"[{found.group}-{found.position}]"
 
@@ -54,7 +54,7 @@ class MigShapes:
         return self.instances[int(self.geometry[row, column])][instance].memory
 
     def choose(self, need: IntArray | int, rows: NDArray[np.intp] | None, *uses: IntArray) -> NDArray[np.int64]:
-        """(n, C) the instance that each card would give for so much memory beside some uses (n, C, P), -1 for none."""
+        """(n, C) the instance that each card would give for this much memory with the usages (n, C, P), -1 for none."""
         geometry = self.geometry if rows is None else self.geometry.take(rows, axis=0)
         out = np.full(geometry.shape, -1, dtype=np.int64)
         used = np.logical_or.reduce([use > 0 for use in uses])
@@ -71,7 +71,7 @@ class MigShapes:
         used = used[:, order]
         group = np.array([instances[i].group for i in order])
         memory = np.array([instances[i].memory for i in order])
-        # A card that is split in one way gives no instance of another.
+        # A card that is split in one way cannot give instances of another.
         in_groups = [used[:, group == each].any(axis=1) for each in range(int(group.max()) + 1)]
         split = np.stack(in_groups, axis=1)
         elsewhere = split.sum(axis=1)[:, None] - split[:, group] > 0

@@ -22,17 +22,17 @@ class CardChoice(NamedTuple):
     shape: TaskShape
     nodes: NodeRows
     used: IntArray
-    """(3, n, C) what is used of each card."""
+    """(3, n, C) the usage of each card."""
     placed: bool
-    """True if the figures of the nodes contain the pod already."""
+    """True if the figures of the nodes already include the pod."""
 
 
 OrderState = Callable[[int], Hashable]
-"""All that an order of the cards of a node (by row) depends on beside the cards and what is used of them."""
+"""All that the order of the cards of a node (by row) depends on, other than the cards and their usage."""
 Order = Callable[[CardChoice], NDArray[np.float64]]
-"""(n, C) which cards to take first, lower first; (C,) where it is the same for all nodes."""
+"""(n, C) sort keys of the cards, lowest first; (C,) if they are the same for all nodes."""
 OrderAt = Callable[[CardTable, CardRequest, int], Sequence[float]]
-"""The same for the cards of one node (by row) on which the pod is placed already and has no other cards."""
+"""The same for the cards of one node (by row) on which the pod is already placed without other cards."""
 
 
 class CardOrder(NamedTuple):

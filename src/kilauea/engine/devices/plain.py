@@ -1,6 +1,6 @@
 """Requests for cards of a single kind, on cards that are not split: the most common case.
 
-The class of a card tells if it has room for such a request, so the cards of a node are looked up instead of compared.
+The class of a card determines if it has room for such a request, so the cards of a node are looked up, not compared.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kilauea.engine.model.devices import CardRequest, DeviceWish
 from kilauea.engine.model.nodes import NodeRows, NodeTable
 
 MOST_KNOWN = 65536
-"""Choices that are remembered for each request."""
+"""Maximum number of cached choices for each request."""
 FEW = 16
-"""This many nodes are looked at one by one."""
+"""Up to this many nodes are checked one by one."""
 Rows = NDArray[np.intp]
 
 
@@ -39,7 +39,7 @@ class PlainRequest:
 
     Attributes:
         table: the cards.
-        request: the request, as the configuration reads it.
+        request: the request, adapted to the configuration.
         eligible: (N, C) cards that the pod may have; None if it may have any that is healthy.
     """
 
@@ -48,18 +48,18 @@ class PlainRequest:
         self.eligible = table.eligible(wish) if wish.selects else None
         self._later, self._now = table.room(request, now=False), table.room(request, now=True)
         self.chosen: dict[Hashable, tuple[Taken, ...]] = {}
-        """Cards that the request gets, by all that decides which; empty if there are too few."""
+        """Cards that the request gets, by all that determines them; empty if there are too few."""
         self._codes: Followed | None = None
-        """Answers of `refusals` for room later, made when they are asked for."""
+        """Results of `refusals` for room later, computed when they are needed."""
         self._enough: dict[int, bool] = {}
-        """By key of a node's cards: true if there is room for the request later, as far as all cards are eligible."""
+        """By key of a node's cards: True if there is room for the request later, if all cards are eligible."""
 
     def has_room(self, state: CardState) -> bool:
-        """True if a card in a state has room for the request, as far as all cards are eligible."""
+        """True if a card in this state has room for the request, if all cards are eligible."""
         return state.there and has_room(self.request, state.offered, state.later)
 
     def eligible_of(self, rows: Rows | None) -> BoolArray:
-        """(n, C) cards of some nodes that the pod may have, if it may not have all."""
+        """(n, C) eligible cards of some nodes, if not all are."""
         assert self.eligible is not None
         return self.eligible if rows is None else self.eligible.take(rows, axis=0)
 
@@ -70,7 +70,7 @@ class PlainRequest:
         return mask if self.eligible is None else mask & self.eligible_of(rows)
 
     def fitting_at(self, row: int, *, now: bool) -> list[int]:
-        """Columns of the cards of a node that have room for the request; as `fitting`, but quicker for one node."""
+        """Columns of the cards of a node that have room for the request; as `fitting`, but faster for one node."""
         room = (self._now if now and self.table.moving else self._later).values
         numbers = self.table.classes.numbers[row].tolist()
         if self.eligible is None:
@@ -79,7 +79,7 @@ class PlainRequest:
         return [column for column, number in enumerate(numbers) if eligible[column] and room[number]]
 
     def refusals(self, nodes: NodeRows, *, now: bool) -> NDArray[np.int8] | None:
-        """(n,) 0 where a node has enough cards for the request, or why not; None if all have."""
+        """(n,) 0 where a node has enough cards for the request, otherwise the reason; None if all have enough."""
         if now and self.table.moving:
             return self._judge(nodes, now=True)
         if nodes.rows is not None and len(nodes.rows) <= FEW and self.eligible is None:
@@ -101,7 +101,7 @@ class PlainRequest:
         return np.array([0 if known else lack(row) for row, known in zip(rows, found, strict=True)], dtype=np.int8)
 
     def _judge(self, nodes: NodeRows, *, now: bool) -> NDArray[np.int8] | None:
-        """As `refusals`, without what is known."""
+        """As `refusals`, without the cache."""
         return self.table.lacking(self.fitting(nodes.rows, now=now), self.request.number, nodes)
 
     def _all(self, nodes: NodeTable) -> NDArray[np.int8]:
@@ -114,7 +114,7 @@ class PlainRequest:
         return 0 if self._enough_at(row) else self.table.lack.item(row)
 
     def _enough_at(self, row: int) -> bool:
-        """True if a node has enough cards for the request later."""
+        """True if a node will have enough cards for the request later."""
         key = self.table.classes.key(row) if self.eligible is None else -1
         enough = self._enough.get(key)
         if enough is None:
@@ -132,9 +132,9 @@ class PlainRequest:
         return found
 
     def points(self, rows: Rows | None, place: Figure[float], points: Figure[float]) -> NDArray[np.float64]:
-        """(n,) the sum of the points of the cards that a pod would get, those with the first places; 0 if it gets none.
+        """(n,) the sum of the points of the cards that a pod would get, those first in the order; 0 if it gets none.
 
-        By class: the place is infinite, and there are no points, where a card has no room.
+        By class of cards; the place is infinite and the points are 0 for cards without room.
         """
         numbers, wanted = self.table.classes.of(rows), self.request.number
         places = place.table.take(numbers)

@@ -1,8 +1,8 @@
 """States of the cards of nodes: nodes with the same cards and the same usage suit the same pods equally.
 
-Pods fill one node after another, so the same states come up again and again. Each state has a number, and what is found
-out about a state is kept under it: a node that changed is mostly looked up. Where not, few nodes are looked at one by
-one with plain values, which takes less time than arrays of one; many at once.
+As pods fill up nodes, the same states recur. Each state has a number, under which results are cached, so most nodes
+that changed only need a look-up. Of the others, a few are computed one by one with plain values, which is faster than
+arrays with one element, and many are computed at once.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from kilauea.engine.devices.table import CardTable, IntArray
 from kilauea.engine.model.nodes import NodeRows
 
 MOST_STATES = 16384
-"""States that are told apart before all are forgotten; more in a cluster with more nodes."""
+"""Maximum number of states; beyond it, all are forgotten. Higher in clusters with more nodes."""
 MOST_QUESTIONS = 256
-"""Questions of which the answers are kept."""
+"""Maximum number of questions with cached results."""
 MOST_KNOWN = 4096
-"""Results of `once` that are kept."""
+"""Maximum number of cached results of `once`."""
 FEW = 8
-"""This many states are looked at one by one."""
+"""Up to this many states are computed one by one."""
 
 T = TypeVar("T")
 
 
 class CardStates:
-    """The states of the nodes of a cluster, and what is known of them.
+    """The states of the nodes of a cluster, and the results that are known for them.
 
     Args:
         tables: the cards, by kind.
@@ -43,11 +43,11 @@ class CardStates:
         """(N,) number of each node's state; -1 for nodes that changed since it was looked up."""
         self._numbers: dict[bytes, int] = {}
         self._answers: dict[Hashable, NDArray[np.float64]] = {}
-        """The answers by state, by question; NaN for states about which it was not asked."""
+        """The results by state, by question; NaN for states not computed yet."""
         self._known: dict[Hashable, object] = {}
 
     def changed(self, row: int) -> None:
-        """Something came to the cards of a node, or left them."""
+        """Record that the cards of a node changed."""
         self._number[row] = -1
 
     def number(self, row: int) -> int:
@@ -78,7 +78,7 @@ class CardStates:
             known.clear()
 
     def _look_up(self, rows: NDArray[np.intp]) -> None:
-        """Find the numbers of the states of nodes in some rows; states that are new get the next ones."""
+        """Look up the states of nodes in some rows; new states get the next numbers."""
         known = self._numbers
         self._number[rows] = [known.setdefault(key, len(known)) for key in self._keys(rows)]
 
@@ -100,7 +100,7 @@ class CardStates:
         one: Callable[[int], float],
         many: Callable[[NodeRows], NDArray[np.generic]],
     ) -> NDArray[np.float64]:
-        """(n,) answers that depend on the states of nodes alone, by functions of a row and of several nodes."""
+        """(n,) results that depend only on the states of nodes, by functions of a row and of several nodes."""
         if len(nodes) == 1 and nodes.rows is not None:
             return self._ask_one(question, int(nodes.rows[0]), one)
         numbers = self._numbers_of(nodes)
@@ -127,7 +127,7 @@ class CardStates:
         return answers[number : number + 1].copy()
 
     def _answers_to(self, question: Hashable) -> NDArray[np.float64]:
-        """The answers to a question that are known, with room for all states."""
+        """The known results for a question, with room for all states."""
         known = self._answers.get(question)
         if known is None or len(known) < len(self._numbers):
             if known is None and len(self._answers) >= MOST_QUESTIONS:
@@ -139,12 +139,12 @@ class CardStates:
         return known
 
     def once(self, question: Hashable, row: int, find: Callable[[], T]) -> T:
-        """Results of a function that depends on the state of a node alone: it is called once for each state."""
+        """Return a result that depends only on the state of a node; the function is called once for each state."""
         known, key = self._known, (question, self.number(row))
         if key in known:
             return known[key]  # type: ignore[return-value]
         found = find()
         if len(known) >= MOST_KNOWN:
             known.clear()
-        known[question, self.number(row)] = found  # asked again, as finding may have given the states new numbers
+        known[question, self.number(row)] = found  # number() again, as finding may have renumbered the states
         return found

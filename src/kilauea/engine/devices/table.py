@@ -1,8 +1,8 @@
 """The cards of one kind on all nodes, as arrays (N, C): a row for each node, its cards in the order of registration.
 
-What is taken of a card is counted twice, as for nodes: `held` by pods that are there, terminating ones included; and
-`later`, without what is being freed and with what is promised. A pod that starts now needs room beside both; a
-nomination needs it beside the latter.
+The usage of a card is counted twice, as for nodes: `held` by pods that are present, including terminating ones; and
+`later`, without resources that are being released and with nominations. A pod that starts now needs room in addition to
+both; a nomination only in addition to the latter.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ BoolArray = NDArray[np.bool_]
 
 
 class Cards(NamedTuple):
-    """Cards that the nodes register; they change only with the objects of the nodes."""
+    """Cards that the nodes register; they change only with the node objects."""
 
     kind: str
     sets: tuple[DeviceSet | None, ...]
     """By node."""
     capacity: IntArray
-    """(3, N, C) what a card offers; zero where there is none."""
+    """(3, N, C) capacity of the cards; zero where there is no card."""
     there: BoolArray
     """(N, C) healthy cards."""
     model: NDArray[np.int32]
@@ -51,17 +51,17 @@ class Cards(NamedTuple):
     soft: BoolArray
     """(N,) nodes whose NPUs are shared by software."""
     network: NDArray[np.int64]
-    """(N, C) number of a card's network; -1 where not all cards of the node have one."""
+    """(N, C) number of a card's network; -1 unless all cards of the node have one."""
     locked: IntArray
-    """(N,) time at which a node was locked for a bind, 0 if it is not."""
+    """(N,) time at which a node was locked for a bind; 0 without a lock."""
     alike: IntArray
-    """(N,) number of the node's cards; nodes whose cards differ in their ids alone have the same."""
+    """(N,) number of the node's set of cards, equal for nodes whose cards differ only in their ids."""
     numbers: NDArray[np.intp]
-    """(N, C) number of the class of a card that no pod uses."""
+    """(N, C) class number of each card while unused."""
     states: list[CardState]
     """The classes, by number."""
     mig: MigShapes | None = None
-    """The instances of cards in mode mig; None if no card is."""
+    """The instances of cards in mode mig; None if there are no such cards."""
 
 
 def cards_of(nodes: NodeTable, kind: str, config: DeviceConfig) -> Cards:
@@ -80,7 +80,7 @@ def cards_of(nodes: NodeTable, kind: str, config: DeviceConfig) -> Cards:
         connected = all(card.network >= 0 for card in cards)
         columns.append({card.id: column for column, card in enumerate(cards)})
         for column, card in enumerate(cards):
-            # What is shared by software has hundredths, however many cores a chip is made of.
+            # Cards that are shared by software have hundredths, regardless of the number of cores of a chip.
             capacity[:, row, column] = card.memory, devices.WHOLE if soft[row] else card.cores, card.slots
             there[row, column] = card.healthy
             model[row, column] = models.setdefault(card.model, len(models))
@@ -115,14 +115,14 @@ def cards_of(nodes: NodeTable, kind: str, config: DeviceConfig) -> Cards:
 
 
 def _numbered(columns: list[IntArray]) -> IntArray:
-    """(N,) a number for each different row of some columns (N, k)."""
+    """(N,) a number for each distinct row of the columns (N, k)."""
     rows = np.concatenate(columns, axis=1)
     known: dict[bytes, int] = {}
     return np.array([known.setdefault(row.tobytes(), len(known)) for row in rows], dtype=np.int64)
 
 
 def _usable(found: DeviceSet | None, config: DeviceConfig) -> DeviceSet | None:
-    """The cards of a node; with a fault if one of them is in mode mig and of a model whose geometry is unknown."""
+    """The cards of a node; with a fault if one is in mode mig and its model's geometry is unknown."""
     if found is None or found.mode != devices.MIG:
         return found
     unknown = next((card.model for card in found.cards if config.geometry_of(card.model) < 0), None)
@@ -153,9 +153,9 @@ class CardTable:
         self._held: IntArray = np.zeros_like(cards.capacity)
         self._later: IntArray = np.zeros_like(cards.capacity)
         self._booked: list[tuple[int, int]] = []
-        """Row and column of cards that were booked since the two were last looked at."""
+        """Row and column of cards that were booked since `held` and `later` were last read."""
         self.moving = 0
-        """Number of pods that are leaving or promised: without any, `held` and `later` are equal."""
+        """Number of pods that terminate or are nominated; without any, `held` and `later` are equal."""
         size = (*cards.there.shape, cards.mig.width if cards.mig is not None else 0)
         self.parts_held: IntArray = np.zeros(size, dtype=np.int64)
         """(N, C, P) pods on each MIG instance."""
@@ -164,23 +164,23 @@ class CardTable:
         self._eligible: dict[tuple[object, ...], BoolArray] = {}
         self._room: dict[tuple[object, ...], Figure[bool]] = {}
         self.lack = np.where(cards.registered, np.int8(TOO_FEW), np.int8(NO_CARDS))
-        """(N,) reason why a node has too few cards, if it has."""
+        """(N,) the reason why a node has too few cards, if it does."""
         self.lack[cards.faulty] = READ_FAULT
 
     @property
     def held(self) -> IntArray:
-        """(3, N, C) what pods that are there use of each card."""
+        """(3, N, C) usage of each card by pods that are present."""
         self._catch_up()
         return self._held
 
     @property
     def later(self) -> IntArray:
-        """(3, N, C) the same without what is being freed, with what is promised."""
+        """(3, N, C) the same without resources that are being released, with nominations."""
         self._catch_up()
         return self._later
 
     def _catch_up(self) -> None:
-        """Write what the classes of cards say to the arrays, which most requests do not need."""
+        """Update the arrays from the classes of cards; most requests do not need the arrays."""
         if not self._booked:
             return
         numbers, states = self.classes.numbers, self.classes.states
@@ -190,7 +190,7 @@ class CardTable:
         self._booked.clear()
 
     def eligible(self, wish: DeviceWish) -> BoolArray:
-        """(N, C) cards that a pod may have at all: healthy, of a model and with an id that it allows."""
+        """(N, C) cards that a pod may use at all: healthy, and of a model and with an id that it allows."""
         key = (wish.mode, wish.models, wish.not_models, wish.ids, wish.not_ids, wish.soft)
         known = self._eligible.get(key)
         if known is None:
@@ -225,11 +225,11 @@ class CardTable:
                 mask[row, columns[card]] = value
 
     def memory_of(self, request: CardRequest, capacity: IntArray) -> IntArray | int:
-        """MiB that a request takes of each card: a number, or (n, C) where it is a percentage."""
+        """MiB of each card that a request uses: a number, or (n, C) for a percentage."""
         return request.memory if request.memory else capacity[MEMORY] * request.percent // 100
 
     def room(self, request: CardRequest, *, now: bool) -> Figure[bool]:
-        """By class of cards: true if a card has room for a request, now or once what is being freed is free."""
+        """By class of cards: True if a card has room for a request, now or once terminating pods have ended."""
         key = (request.memory, request.percent, request.cores, request.alone, now)
         known = self._room.get(key)
         if known is None:
@@ -242,10 +242,10 @@ class CardTable:
         return known
 
     def lacking(self, mask: BoolArray, number: int, nodes: NodeRows) -> NDArray[np.int8] | None:
-        """(n,) 0 where a mask (n, C) has enough cards, or why not; None if it has everywhere."""
+        """(n,) 0 where a mask (n, C) has enough cards, otherwise the reason; None if it has enough everywhere."""
         enough: BoolArray = np.logical_or.reduce(mask, axis=1) if number == 1 else mask.sum(axis=1) >= number
         if np.logical_and.reduce(enough):
-            return None  # nodes without cards, or with cards that cannot be read, have none in a mask
+            return None  # a mask has no cards on nodes without cards or with unreadable ones
         codes = nodes.take(self.lack).copy()
         codes[enough] = 0
         return codes
@@ -253,7 +253,7 @@ class CardTable:
     def fitting(
         self, request: CardRequest, wish: DeviceWish, rows: NDArray[np.intp] | None, *used: IntArray
     ) -> BoolArray:
-        """(n, C) cards that have room for a request beside each of some uses (3, n, C)."""
+        """(n, C) cards with room for a request in addition to each of the usages (3, n, C)."""
         capacity, out = self.cards.capacity, self.eligible(wish)
         if rows is not None:
             capacity, out = capacity.take(rows, axis=1), out.take(rows, axis=0)
@@ -271,20 +271,20 @@ class CardTable:
     def instances(
         self, need: IntArray | int, rows: NDArray[np.intp] | None, *used: IntArray
     ) -> NDArray[np.int64] | None:
-        """(n, C) the MIG instance that each card would give beside some uses (n, C, P); None if no card is split."""
+        """(n, C) the MIG instance that each card would give with the usages (n, C, P); None if no card is split."""
         return None if self.cards.mig is None else self.cards.mig.choose(need, rows, *used)
 
     def book_parts(self, columns: tuple[int, ...], parts: tuple[int, ...], row: int, *, held: int, later: int) -> None:
-        """Count a pod on MIG instances of a node, by column: 1, 0 or -1 times."""
+        """Add a pod to MIG instances of a node, by column, multiplied by 1, 0 or -1."""
         for column, part in zip(columns, parts, strict=False):
             if part >= 0:
                 self.parts_held[row, column, part] += held
                 self.parts_later[row, column, part] += later
 
     def states(self, rows: NDArray[np.intp]) -> IntArray:
-        """(n, k) all that decides which requests the cards of nodes can serve, but for the ids of the cards."""
+        """(n, k) all that determines which requests the cards of nodes can serve, except the ids of the cards."""
         moving, size = self.moving > 0, len(rows)
-        out = [2 * self.cards.alike.take(rows)[:, None] + moving]  # says of itself if `held` follows
+        out = [2 * self.cards.alike.take(rows)[:, None] + moving]  # the first column tells if `held` follows
         for use in [self.later, self.held] if moving else [self.later]:
             out.append(use.take(rows, axis=1).transpose(1, 0, 2).reshape(size, -1))
         if self.cards.mig is not None:
@@ -292,7 +292,7 @@ class CardTable:
         return np.concatenate(out, axis=1)
 
     def state(self, row: int) -> bytes:
-        """The bytes of `states` for one node; putting them together takes less time than an array of one."""
+        """The bytes of `states` for one node; building them directly is faster than an array with one element."""
         moving = self.moving > 0
         out = [(2 * int(self.cards.alike[row]) + moving).to_bytes(8, sys.byteorder)]
         out += [use[:, row].tobytes() for use in ([self.later, self.held] if moving else [self.later])]
@@ -301,13 +301,13 @@ class CardTable:
         return b"".join(out)
 
     def book(self, amounts: Amounts, row: int, column: int, *, held: int, later: int) -> None:
-        """Add what a pod takes of a card to what is held and to what will be held: 1, 0 or -1 times."""
+        """Add a pod's usage of a card, multiplied by `held` and `later`: 1, 0 or -1."""
         self.classes.book(amounts, row, column, held=held, later=later)
         self._booked.append((row, column))
 
 
 def has_room(request: CardRequest, offered: Amounts, used: Amounts) -> bool:
-    """True if a card that offers and has used so much has room for a request."""
+    """True if a card with this capacity and usage has room for a request."""
     memory = request.memory or offered[MEMORY] * request.percent // 100
     if used[SLOTS] >= offered[SLOTS] or used[MEMORY] + memory > offered[MEMORY]:
         return False

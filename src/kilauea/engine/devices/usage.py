@@ -1,6 +1,6 @@
 """Parts of cards that pods use, according to the annotations of nodes and pods: for explanations and metrics.
 
-The ledger of a session knows more, as it also counts what the cycle decides; this needs no session.
+The ledger of a session knows more, as it also counts the decisions of the cycle; this needs no session.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kilauea.engine.state import ClusterState
 
 _SPLIT = "; it is split into MIG instances, and one of them must be large enough"
 MOST_SLOTS = 1 << 20
-"""Cards with more slots have no limit."""
+"""Cards with more slots count as unlimited."""
 
 
 class Given(NamedTuple):
-    """The parts of cards that a plan gives to a pod."""
+    """The parts of cards that a plan assigns to a pod."""
 
     pod: str
     node: str
@@ -30,7 +30,7 @@ class Given(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a card that a pod has."""
+    """A part of a card that a pod uses."""
 
     pod: str
     memory: int
@@ -38,7 +38,7 @@ class Part(NamedTuple):
 
 
 class CardUse(NamedTuple):
-    """A card and what pods have of it."""
+    """A card, and the parts of it that pods use."""
 
     node: str
     kind: str
@@ -49,12 +49,12 @@ class CardUse(NamedTuple):
 
     @property
     def memory(self) -> int:
-        """MiB that pods have."""
+        """MiB in use."""
         return sum(part.memory for part in self.parts)
 
     @property
     def cores(self) -> int:
-        """Hundredths of cores that pods have."""
+        """Hundredths of cores in use."""
         return sum(part.cores for part in self.parts)
 
     def by_pod(self) -> dict[str, list[Part]]:
@@ -66,7 +66,7 @@ class CardUse(NamedTuple):
 
 
 def card_uses(state: ClusterState, given: Iterable[Given] = ()) -> list[CardUse]:
-    """All cards that nodes register, by node; `given` is what pods get beside what they have."""
+    """All cards that nodes register, by node; `given` is assigned to pods in addition to their records."""
     state.settle()
     had = ((key, state.with_shares[key]) for key in sorted(state.with_shares))
     pods = {key: Given(key, task.node, _recorded(task)) for key, task in had if task.status not in status.ENDED}
@@ -88,7 +88,7 @@ def card_uses(state: ClusterState, given: Iterable[Given] = ()) -> list[CardUse]
 
 
 def _recorded(task: Task) -> list[GivenCard]:
-    """The parts of cards in the record of a pod; records that cannot be read say nothing."""
+    """The parts of cards in the record of a pod; empty if the record is invalid."""
     out: list[GivenCard] = []
     for kind, text in task.record:
         try:
@@ -100,7 +100,7 @@ def _recorded(task: Task) -> list[GivenCard]:
 
 
 def _part(card: Card, task: Task, given: GivenCard) -> Part:
-    """A part of a card; of records without amounts, as much as the pod requests."""
+    """A part of a card; if the record has no amounts, those that the pod requests."""
     shared = _share(task.spec.devices) if given.kind == SHARE and task.spec.devices is not None else None
     if shared is None:
         return Part(task.key, given.memory, given.cores)
@@ -108,24 +108,24 @@ def _part(card: Card, task: Task, given: GivenCard) -> Part:
 
 
 def _share(wish: DeviceWish) -> CardRequest | None:
-    """The request behind a record that has no amounts."""
+    """The request behind a record without amounts."""
     return next((request for request in wish.requests if request.kind == SHARE), None)
 
 
 def _config_of(state: ClusterState) -> DeviceConfig:
-    """The configuration of the devices: the only one, else that with the usual name."""
+    """The configuration of the devices: the only one, otherwise the one with the usual name."""
     known = state.device_configs
     usual = known.get(f"{CONFIG_NAMESPACE}/{CONFIG_NAME}", DEFAULT)
     return next(iter(known.values())) if len(known) == 1 else usual
 
 
 def free_cards_text(state: ClusterState, task: Task, given: Iterable[Given] = ()) -> list[str]:
-    """The amounts that a pod requests, and the card with the most free memory; by kind that it requests.
+    """The amounts that a pod requests, and the card with the most free memory, for each kind that it requests.
 
     Args:
         state: the cluster.
         task: the pod.
-        given: what other pods get beside what they have.
+        given: parts assigned to other pods in addition to their records.
     """
     if task.spec.devices is None:
         return []

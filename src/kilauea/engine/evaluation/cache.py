@@ -12,11 +12,11 @@ from kilauea.engine.model.nodes import NodeTable
 from kilauea.engine.model.shapes import TaskShape
 
 EVALUATION_BYTES = 64 * 1024 * 1024
-"""Room for evaluations that are kept."""
+"""Maximum size of cached evaluations, in bytes."""
 BYTES_A_NODE = 25
 """Size of an evaluation, for each node: two scores, a mask, and scores by figures."""
 MOST_SHARING = 4096
-"""Evaluations that are kept and use another one."""
+"""Maximum number of cached evaluations that share another one."""
 
 
 class EvaluationCache:
@@ -33,26 +33,26 @@ class EvaluationCache:
         self._shared = SharedScores(nodes)
         self._kept: dict[TaskShape, Evaluation] = {}
         self._sharing: dict[TaskShape, Evaluation] = {}
-        """Those that use another one, and so are small."""
+        """Those that share another one, and so are small."""
         self._kin: dict[tuple[object, ...], Evaluation] = {}
         """One of those that differ only in the values of traits and in the owner."""
 
     def of(self, shape: TaskShape) -> Evaluation:
-        """The nodes as they stand for tasks of a shape."""
+        """The current evaluation of the nodes for tasks of a shape."""
         known = self._kept.get(shape) or self._sharing.get(shape)
         if known is None and shape.plain is not None and not self._points.has_user_plugins:
             known = self._sharing_with(shape, shape.plain)
         if known is None:
-            # The oldest goes first: actions take job after job, so a shape that was not asked about for long is done.
+            # The oldest is evicted first: actions process job after job, so a shape that was not used for long is done.
             if len(self._kept) * BYTES_A_NODE * (len(self._nodes) + 1) > EVALUATION_BYTES:
                 self._kept.pop(next(iter(self._kept)))
             known = self._kept[shape] = self._make(shape)
         return known
 
     def _sharing_with(self, shape: TaskShape, plain: TaskShape) -> Evaluation | None:
-        """An evaluation that uses that of the plain shape; None if it cannot.
+        """An evaluation that shares that of the plain shape; None if it cannot.
 
-        Plugins of users may look at anything of a shape, so nothing is shared where there are any.
+        Custom plugins may read anything of a shape, so nothing is shared if there are any.
         """
         kin = (plain, shape.claims, tuple(shape.traits))
         known = self._kin.get(kin)
@@ -67,7 +67,7 @@ class EvaluationCache:
         return found
 
     def _chosen_by_traits(self, shape: TaskShape) -> bool:
-        """Return True if a plugin that tells tasks apart may let some of its predicates apply to some of them."""
+        """Return True if a plugin that distinguishes tasks may apply some of its predicates only to some of them."""
         return any(predicate.plugin in shape.traits for predicate in self._points.predicates())
 
     def _make(self, shape: TaskShape) -> Evaluation:
@@ -78,7 +78,7 @@ class EvaluationCache:
         )
 
     def close(self) -> None:
-        """Forget all; they hold functions of plugins, which hold the session."""
+        """Drop all; they hold functions of plugins, which hold the session."""
         self._kept.clear()
         self._sharing.clear()
         self._kin.clear()

@@ -1,10 +1,10 @@
 """Nodes evaluated for one shape: the feasible ones, their scores, and the reasons if none is feasible.
 
-The whole vector over nodes is computed once; afterwards only the nodes that changed since are looked at again, by the
-table's list of changes. What depends on other nodes (cluster scope, batch scores) is asked again at each choice.
+The whole vector over nodes is computed once; afterwards only nodes that changed are computed again, by the table's list
+of changes. Results that depend on other nodes (cluster scope, batch scores) are computed at each choice.
 
-Shapes that differ only in what is asked at each choice share all the rest, by the evaluation of their plain shape: else
-a plugin that tells gangs apart would have all nodes examined for every gang.
+Shapes that differ only in what is computed at each choice share the rest, in the evaluation of their plain shape:
+otherwise a plugin that distinguishes gangs would have all nodes evaluated for every gang.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from kilauea.engine.model.shards import OUTSIDE
 from kilauea.engine.plan import NodeReason
 
 ENDING = "node(s) had terminating pods that hold what the pod needs"
-"""The reason of nodes that fit once pods have ended, for pods that are not nominated."""
+"""The reason of nodes that fit once terminating pods have ended, for pods that are not nominated."""
 
 MOST_KNOWN = 1024
-"""Different figures of nodes that an evaluation remembers."""
+"""Maximum number of distinct node figures with cached results."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeChoice:
-    """A node for a task: its row, and whether the room is free now or only once something has ended."""
+    """A node for a task: its row, and True if the room is free now, not only once terminating pods have ended."""
 
     row: int
     now: bool
@@ -45,7 +45,7 @@ class NodeChoice:
 
 @dataclass(frozen=True)
 class Unfit:
-    """The reasons why no node takes a shape: the number of nodes for each, and the scarcest resource among them."""
+    """The reasons why no node can run a shape: the number of nodes for each, and the scarcest resource among them."""
 
     nodes: int
     reasons: tuple[NodeReason, ...]
@@ -53,13 +53,13 @@ class Unfit:
     resource: str = ""
     asked: int = 0
     left: int = 0
-    """The most that any node has left of `resource`, among those that nothing else rules out."""
+    """The most that is left of `resource` on any node that nothing else rules out."""
     domain: str = ""
-    """Network domain that was looked at; empty for the whole cluster."""
+    """Network domain that was searched; empty for the whole cluster."""
 
     @cached_property
     def message(self) -> str:
-        """The reasons in the form of Kubernetes; kept, because many jobs of one shape share them."""
+        """The reasons in the form of Kubernetes; cached, because many jobs of one shape share them."""
         where = f"In hyperNode {self.domain}: " if self.domain else ""
         if not self.nodes:
             return f"{where}0/0 nodes are available"
@@ -68,7 +68,7 @@ class Unfit:
 
 
 class Examined(NamedTuple):
-    """The result for some nodes (n,): if they fit once everything has ended, if they have room now, and their score."""
+    """The result for some nodes (n,): True if they fit once terminating pods have ended, True for room now, scores."""
 
     fit: NDArray[np.bool_]
     room: NDArray[np.bool_]
@@ -77,14 +77,14 @@ class Examined(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ShardRule:
-    """The nodes (N,) of the scheduler's shard; None where it works on all nodes. Others only come second if `soft`."""
+    """The nodes (N,) of the scheduler's shard; None for all nodes. With `soft`, the others are second choice."""
 
     inside: NDArray[np.bool_] | None = None
     soft: bool = False
 
     @cached_property
     def predicates(self) -> list[NodePredicate]:
-        """The predicate that keeps pods inside, if there is one: the same for all, so that shapes can share it."""
+        """The predicate that keeps pods inside, if any: one object, so that shapes can share it."""
         inside = self.inside
         if inside is None or self.soft:
             return []
@@ -92,7 +92,7 @@ class ShardRule:
         return [NodePredicate("sharding", lambda shape, nodes: nodes.take(inside), (rejection,), Scope.STATIC, None)]
 
     def preferred(self, within: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
-        """Of some nodes, or of all, those that come first; None if all are equal."""
+        """The preferred ones of some nodes, or of all; None if all are equal."""
         if self.inside is None or not self.soft:
             return None
         return np.flatnonzero(self.inside) if within is None else within[self.inside[within]]
@@ -116,7 +116,7 @@ class Evaluation:
         self._shape = shape
         self._shard = shard
         self._plain: Evaluation | None = None
-        """The evaluation that knows the nodes for this shape too."""
+        """The evaluation whose results about nodes this shape shares."""
         unserved = [NOT_SERVED] if nodes.by_class and not points.serves_claims else []
         known = [*shard.predicates, *unserved, *points.predicates()]
         chosen = [p for p in known if p.applies is None or p.applies(shape)]
@@ -129,16 +129,16 @@ class Evaluation:
         self._scorers = [s for s in chosen_scorers if s.scope is not Scope.STATIC]
         batch = (*points.walk("node_map"), *points.walk("batch_node_score"))
         self._batch: list[NodeScorer] = [s for _, s in batch]
-        # What looks at numbers only is asked once for nodes with equal numbers; the rest is asked about each node.
+        # Functions of numbers are called once for nodes with equal numbers; the others are called for each node.
         self._own_fit = [p for p in self._local if p.scope is not Scope.FIGURES]
         self._figure_fit = [p for p in self._local if p.scope is Scope.FIGURES]
         self._own_scorers = [s for s in self._scorers if s.scope is not Scope.FIGURES]
         self._figure_scorers = [s for s in self._scorers if s.scope is Scope.FIGURES]
         self._by_figures = shared.of(self._figure_scorers, shape)
         self._known: dict[bytes, Examined] = {}
-        """Of nodes that changed, by their figures."""
+        """Results for nodes that changed, by their figures."""
         self._seen = -1
-        """The part of the table's list of changes that is processed; -1 before the first look."""
+        """The part of the table's list of changes that is processed; -1 initially."""
         self._unfit: tuple[int, Unfit] | None = None
         self._now: NDArray[np.float64]
         """(N,) scores of nodes with room now; NEVER for the others."""
@@ -148,9 +148,9 @@ class Evaluation:
         self._score: NDArray[np.float64]
 
     def share(self, plain: Evaluation) -> bool:
-        """Use what the evaluation of the plain shape knows of the nodes; False if some of it may differ for this one.
+        """Share the results about nodes of the plain shape's evaluation; False if some may differ for this shape.
 
-        It does where both are asked the same of each node, and no plugin that is asked tells tasks apart.
+        Possible if both have the same functions for each node, and none of their plugins distinguishes tasks.
         """
         mine, others = self._by_node(), plain._by_node()
         if mine == others and not any(each.plugin in self._shape.traits for each in mine):
@@ -158,21 +158,21 @@ class Evaluation:
         return self._plain is not None
 
     def twin(self, shape: TaskShape) -> Evaluation:
-        """The evaluation of a shape that differs only in what is looked at when it is asked about, at each choice."""
-        # As `copy.copy` does, which takes longer to find out how.
+        """The evaluation of a shape that differs only in what is computed at each choice."""
+        # As `copy.copy` does, but faster.
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__)
         out._shape, out._unfit = shape, None
         return out
 
     def _by_node(self) -> list[NodePredicate | NodeScorer]:
-        """Everything that is not asked at each choice."""
+        """All functions that are not called at each choice."""
         return [*self._static, *self._local, *self._static_scorers, *self._scorers]
 
     # --- choosing
 
     def choose(self, within: NDArray[np.intp] | None = None) -> NodeChoice | None:
-        """The best node, or None: free nodes before those that will be free, then by score, then by order.
+        """Return the best node, or None: nodes with room now before those with room later, then by score and order.
 
         With `within` (ascending rows) no other node is considered. Where a shard comes first, a node outside it is
         chosen only if none inside is as soon free.
@@ -189,8 +189,8 @@ class Evaluation:
 
     def _choose(self, within: NDArray[np.intp] | None) -> NodeChoice | None:
         """The best of some nodes."""
-        # What depends on other nodes is never kept: a pod placed anywhere may change it everywhere, so there is no row
-        # to look at again. Most shapes have none of it and take the short way.
+        # Results that depend on other nodes are never cached: a pod placed anywhere may change them everywhere. Most
+        # shapes do not have any and take the fast path.
         cluster, at_once = self._cluster_fit() if self._cluster else (None, None)
         batch = [s for s in self._batch if s.applies is None or s.applies(self._shape)]
         if cluster is None and at_once is None:
@@ -208,11 +208,11 @@ class Evaluation:
         return None
 
     def _choose_free(self, within: NDArray[np.intp] | None, batch: list[NodeScorer]) -> NodeChoice | None:
-        """The best of some nodes by all scores, where no predicate looks at other nodes."""
+        """The best of some nodes by all scores, if no predicate depends on other nodes."""
         scores = self._now if within is None else self._now.take(within)
         places = (scores > kernels.NEVER).nonzero()[0]
         if len(places):
-            # Often all are free: then nothing must be gathered.
+            # Often all nodes have room; then they need not be gathered.
             rows = places if within is None else within if len(places) == len(within) else within.take(places)
             known = scores if len(places) == len(scores) else scores.take(places)
             return NodeChoice(self._best_of(rows, known, batch), True)
@@ -223,7 +223,7 @@ class Evaluation:
         return NodeChoice(row, False) if row >= 0 else None
 
     def _choose_by_score(self, within: NDArray[np.intp] | None) -> NodeChoice | None:
-        """The usual case: nothing but the scores by node decides."""
+        """The best of some nodes in the usual case: only the scores by node decide."""
         now = self._now if within is None else self._now[within]
         index = kernels.best(now)
         if index >= 0:
@@ -237,7 +237,7 @@ class Evaluation:
         return NodeChoice(index if within is None else int(within[index]), False)
 
     def _best_of(self, rows: NDArray[np.intp], scores: NDArray[np.float64], batch: list[NodeScorer]) -> int:
-        """Row of the best of the candidates with their scores by node, -1 if there are none."""
+        """Row of the best candidate, given the scores by node; -1 without candidates."""
         if len(rows) < 2:
             return int(rows[0]) if len(rows) else -1
         candidates = self._nodes.ascending(rows)
@@ -248,7 +248,7 @@ class Evaluation:
         return int(rows[self._picker.pick(self._shape, candidates, scores)])
 
     def hopeful(self) -> NDArray[np.bool_]:
-        """(N,) nodes that nothing rules out that evictions could not mend."""
+        """(N,) nodes that evictions could make feasible."""
         out = np.ones(len(self._nodes), dtype=bool)
         for predicate in (*self._static, *self._local, *self._cluster):
             codes = self._codes(predicate, self._nodes.all())
@@ -261,7 +261,7 @@ class Evaluation:
                     out &= codes != number
         return out
 
-    # --- keeping up with the nodes
+    # --- changes of nodes
 
     def _refresh(self) -> None:
         plain = self._plain
@@ -274,13 +274,13 @@ class Evaluation:
         if self._seen < 0:
             self._look_at_all()
         elif self._seen < len(changed):
-            # The list of changes only grows, and each evaluation remembers how far it has read: code that places a
-            # task need not know which evaluations there are. Sorted, because rows must not come in the order of a hash.
+            # The list of changes only grows, and each evaluation tracks its position in it: code that places a task
+            # need not know the evaluations. Sorted, because rows must not be in the order of a hash.
             rows = sorted(set(changed[self._seen :]))
             if len(rows) == 1:
                 self._look_again_at(rows[0])
             else:
-                # One gather brings all figures of the changed nodes; everything else works on those few columns.
+                # One gather reads all figures of the changed nodes; the rest uses only these few columns.
                 some = np.array(rows, dtype=np.intp)
                 self._note(some, self._examine(self._nodes.select(some)))
         self._seen = len(changed)
@@ -301,9 +301,9 @@ class Evaluation:
         self._note(slice(None), self._examine(everything))
 
     def _look_again_at(self, row: int) -> None:
-        """One node has changed, as is usual; the next one often becomes what another has become before."""
-        # A gang fills equal nodes one after another, so the same figures come up again and again. All figures of a node
-        # lie in one column, whose bytes are a complete key as long as nothing but figures decides.
+        """Evaluate one changed node, which is the usual case; it often becomes what another node was before."""
+        # A gang fills up equal nodes, so the same figures recur. All figures of a node are in one column, whose bytes
+        # are a complete key as long as only figures decide.
         figures = self._nodes.block[:, row].tobytes()
         found = self._known.get(figures)
         if found is None:
@@ -315,11 +315,11 @@ class Evaluation:
         self._note_one(row, found)
 
     def _examine(self, nodes: NodeRows) -> Examined:
-        """Look at some nodes, with everything but what depends on their objects alone."""
+        """Evaluate some nodes by everything that does not depend only on their objects."""
         return self._examine_own(nodes, self._examine_figures(nodes))
 
     def _examine_own(self, nodes: NodeRows, found: Examined) -> Examined:
-        """Add what looks at more than numbers to what was found by them."""
+        """Add the functions that depend on more than numbers to the result by numbers."""
         fit, room, score = found
         for predicate in self._own_fit:
             fit, room = self._narrowed(predicate, nodes, fit, room)
@@ -328,9 +328,9 @@ class Evaluation:
         return Examined(fit, room, score)
 
     def _examine_figures(self, nodes: NodeRows) -> Examined:
-        """Look at some nodes by their numbers."""
+        """Evaluate some nodes by their numbers."""
         need = self._shape.need
-        # Room now and room later differ only while something is being freed or promised; most cycles skip the second.
+        # Room now and later differ only while resources are released or nominated; most cycles skip the second.
         room = kernels.fits(nodes.used, need, nodes.allocatable)
         fit = room
         if self._nodes.future:
@@ -340,10 +340,10 @@ class Evaluation:
         return Examined(fit, room, self._figure_scores(nodes))
 
     def _figure_scores(self, nodes: NodeRows) -> NDArray[np.float64]:
-        """(n,) scores by numbers, of all nodes or of those that changed since the last look."""
+        """(n,) scores by numbers, of all nodes or of those that changed since the last update."""
         known = self._by_figures
         if known.seen == self._seen:
-            # The same nodes changed for the scores as for this shape, as where no other shape shares them.
+            # The same nodes changed for the scores as for this shape, if no other shape shares them.
             scores = self._scores(self._figure_scorers, nodes)
             known.note(nodes.rows, scores)
             return scores
@@ -354,7 +354,7 @@ class Evaluation:
     def _narrowed(
         self, predicate: NodePredicate, nodes: NodeRows, fit: NDArray[np.bool_], room: NDArray[np.bool_]
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """The nodes that fit, and those with room now, after one more predicate."""
+        """The nodes that fit, and those with room now, after another predicate."""
         more = self._fit(predicate, nodes)
         if more is not None:
             fit = fit & more
@@ -362,14 +362,14 @@ class Evaluation:
         return fit, room if free is None else room & free
 
     def _free(self, predicate: NodePredicate, nodes: NodeRows) -> NDArray[np.bool_] | None:
-        """(n,) nodes that have room now for a predicate; None if those are all that fit."""
+        """(n,) nodes that pass a predicate now; None if these are all that fit."""
         if predicate.room is None or not self._nodes.future:
             return None
         free: NDArray[np.bool_] | None = asked(predicate.plugin, "predicate", predicate.room, self._shape, nodes)
         return free
 
     def _note(self, rows: NDArray[np.intp] | slice, found: Examined) -> None:
-        """Take in what was found at some nodes."""
+        """Store the results for some nodes."""
         fit, room, score = found
         if self._possible is not None:
             fit = fit & self._possible[rows]
@@ -382,7 +382,7 @@ class Evaluation:
             self._later_any = bool(self._later.any())
 
     def _note_one(self, row: int, found: Examined) -> None:
-        """As `_note`, for one node: plain values are quicker than arrays of one."""
+        """As `_note`, for one node: plain values are faster than arrays with one element."""
         fit, room, score = bool(found.fit[0]), bool(found.room[0]), float(found.score[0])
         if self._possible is not None:
             fit = fit and bool(self._possible[row])
@@ -405,7 +405,7 @@ class Evaluation:
                 total = score if total is None else total + score
         if total is None:
             return np.zeros(len(nodes))
-        # One look at the sum instead of one at each score; which plugin is to blame is found out only when one is.
+        # One check of the sum instead of one for each score; the plugin at fault is only searched if it fails.
         if not kernels.all_finite(total):
             self._blame(scorers, nodes)
         return total
@@ -418,7 +418,7 @@ class Evaluation:
                 raise PluginFault(scorer.plugin, "node score", "a score is not a finite number")
 
     def _cluster_fit(self) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
-        """(N,) the nodes that predicates of cluster scope let through, and those of them that they let through now."""
+        """(N,) the nodes that pass predicates of cluster scope, and those that pass them now."""
         out: NDArray[np.bool_] | None = None
         at_once: NDArray[np.bool_] | None = None
         for predicate in self._cluster:
@@ -431,7 +431,7 @@ class Evaluation:
         return out, at_once
 
     def _fit(self, predicate: NodePredicate, nodes: NodeRows) -> NDArray[np.bool_] | None:
-        """(n,) the nodes that a predicate lets through."""
+        """(n,) the nodes that pass a predicate."""
         codes = self._codes(predicate, nodes)
         if codes is None or codes.dtype == np.bool_:
             return codes
@@ -457,12 +457,12 @@ class Evaluation:
                 )
         return codes
 
-    # --- why not
+    # --- reasons
 
     def unfit(self, within: NDArray[np.intp] | None = None, domain: str = "") -> Unfit:
-        """Return the reasons why no node takes the shape now: for every node the first one, room before predicates.
+        """Return the reasons why no node can run the shape now: for each node the first, resources before predicates.
 
-        With `within` (rows) only those nodes are looked at; `domain` is the name of the network domain that they are.
+        With `within` (rows), only these nodes are considered; `domain` is the name of their network domain.
         """
         if within is not None:
             return self._explain(self._nodes.select(within), domain)
@@ -472,9 +472,9 @@ class Evaluation:
         return self._unfit[1]
 
     def never(self) -> Unfit | None:
-        """Return the reasons why no node takes the shape even when it is empty; None if one does.
+        """Return the reasons why no node can run the shape even if it is empty; None if one can.
 
-        So it tells what the cluster lacks from what others hold of it.
+        This distinguishes resources that the cluster lacks from those that others hold.
         """
         nodes = self._nodes.all()
         able = ~self._lacking(nodes.allocatable).any(axis=0)
@@ -485,13 +485,13 @@ class Evaluation:
         return None if able.any() else self._explain(nodes, "", empty=True)
 
     def _lacking(self, room: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """(R, n) resources of which so much room is too little."""
+        """(R, n) True for resources of which this much is too little."""
         need = self._shape.need
         out: NDArray[np.bool_] = (need > np.where(need == NOT_ASKED, 0, room)) & (need != NOT_ASKED)
         return out
 
     def _explain(self, nodes: NodeRows, domain: str, *, empty: bool = False) -> Unfit:
-        """For every node the first reason; with `empty` as if nothing ran there, and by what nodes are alone."""
+        """The first reason for each node; with `empty` as if it were empty, by its own properties only."""
         shape = self._shape
         axis = self._nodes.axis
         blamed: dict[str, list[NDArray[np.intp]]] = {}
@@ -523,7 +523,7 @@ class Evaluation:
         return Unfit(len(nodes), tuple(self._counted(nodes, blamed)), resource, ask, left, domain)
 
     def _must_wait(self, nodes: NodeRows) -> NDArray[np.bool_]:
-        """(n,) nodes without what the shape needs now, by a predicate that says when."""
+        """(n,) nodes that do not have what the shape needs now, by predicates with a separate check for now."""
         out = np.zeros(len(nodes), dtype=bool)
         for predicate in (*self._local, *self._cluster):
             free = self._free(predicate, nodes)
@@ -544,7 +544,7 @@ class Evaluation:
     ) -> tuple[str, int, int]:
         """The resource that rules out most of the nodes that nothing else rules out, and the most that is left of it.
 
-        Nodes that lack this resource alone count before those that lack others too.
+        Nodes that lack only this resource take precedence over those that lack others, too.
         """
         lacking = lacking & eligible
         alone = lacking & (lacking.sum(axis=0) == 1)
@@ -559,7 +559,7 @@ class Evaluation:
 
 
 def asked(plugin: str, point: str, function: Callable[..., Any], shape: TaskShape, nodes: NodeRows) -> Any:
-    """Ask a plugin about nodes; whatever goes wrong is its fault by name."""
+    """Call a plugin with nodes; every exception becomes a fault with its name."""
     try:
         answer = function(shape, nodes)
     except PluginFault:

@@ -1,11 +1,11 @@
 """The array math of the hot loop, and nothing else. No other module does such math while tasks are being placed.
 
-Shapes: resources are rows, nodes are columns. Integers are exact int64; where a floor of a quotient is wanted it is
-taken in float64, which is exact as long as the numerator stays below 2**53.
+Shapes: resources are rows, nodes are columns. Integers are exact int64; the floor of a quotient is computed in float64,
+which is exact as long as the numerator is below 2**53.
 
-After each placement a few nodes are looked at again. An operation on so few costs ten times what it costs on plain
-numbers, so the functions of the usual case, two resources that every node has, have a second form for up to `FEW`
-nodes. Its results are the same to the last bit: what is divided is float64 in both.
+After each placement, a few nodes are evaluated again. An array operation on so few costs ten times as much as one on
+plain numbers, so the functions of the usual case, two resources that every node has, have a second form for up to `FEW`
+nodes. Its results are identical: both divide in float64.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ BoolArray = NDArray[np.bool_]
 
 
 NEVER = -np.inf
-"""Score of a node that cannot be taken."""
+"""Score of a node that cannot be chosen."""
 FEW = 8
-"""Number of nodes up to which plain numbers are quicker than arrays: three times at 2, by a quarter at 8."""
+"""Up to this many nodes, plain numbers are faster than arrays: three times at 2, by a quarter at 8."""
 
 
 def fits(used: IntArray, need: IntArray, allocatable: IntArray) -> BoolArray:
-    """(n,) where `need` (R, 1) finds room beside `used` (R, n) in `allocatable` (R, n)."""
+    """(n,) True where `need` (R, 1) fits beside `used` (R, n) in `allocatable` (R, n)."""
     out: BoolArray = np.logical_and.reduce(used + need <= allocatable, axis=0)
     return out
 
 
 def all_finite(scores: FloatArray) -> bool:
     """Return True if every score is a number."""
-    # What is not a number, if anything is, counts as the highest; to find the ends is quicker than to add all up.
+    # NaN counts as the highest; finding the extremes is faster than adding all up.
     return not len(scores) or (math.isfinite(scores[scores.argmax()]) and math.isfinite(scores[scores.argmin()]))
 
 
 def best(scores: FloatArray) -> int:
-    """Index of the highest score, the first among equals; -1 if there is none that can be taken."""
+    """Index of the highest score, the first among equals; -1 if no node can be chosen."""
     if not len(scores):
         return -1
-    # argmax takes the first among equals, which makes ties fall to the order of the nodes.
+    # argmax returns the first among equals, so ties are broken by the order of the nodes.
     index = int(scores.argmax())
     return index if scores[index] > NEVER else -1
 
@@ -54,9 +54,9 @@ def floor(values: FloatArray) -> FloatArray:
 
 
 def hundredths(part: IntArray, whole: IntArray, complete: bool) -> tuple[FloatArray, BoolArray | None]:
-    """(2, n) `100 * part // whole`, 0 where there is no whole; and where there is one.
+    """(2, n) `100 * part // whole`, 0 where `whole` is 0; and True where it is not.
 
-    With `complete` there is one everywhere, and the second answer is None.
+    With `complete` it is nonzero everywhere, and the second result is None.
     """
     if complete:
         # The usual case, without a mask: these few operations run once for each node that changed.
@@ -68,7 +68,7 @@ def hundredths(part: IntArray, whole: IntArray, complete: bool) -> tuple[FloatAr
 
 
 def mean_hundredths(part: IntArray, whole: IntArray, complete: bool) -> FloatArray:
-    """(n,) floor of the mean of the `hundredths` of two resources (2, n), of those that a node has."""
+    """(n,) floor of the mean of the `hundredths` of two resources (2, n), over the resources of each node."""
     if complete and part.shape[1] <= FEW:
         columns = zip(*part.tolist(), *whole.tolist(), strict=True)
         return np.array([float((math.floor(a * 100.0 / c) + math.floor(b * 100.0 / d)) // 2) for a, b, c, d in columns])
@@ -76,7 +76,7 @@ def mean_hundredths(part: IntArray, whole: IntArray, complete: bool) -> FloatArr
 
 
 def mean_of_two(scores: FloatArray, has: BoolArray | None) -> FloatArray:
-    """(n,) floor of the mean over two resources (2, n), over those only that a node has; 0 if it has neither."""
+    """(n,) floor of the mean over two resources (2, n), only over those of each node; 0 if it has neither."""
     total: FloatArray = scores[0] + scores[1]
     if has is None:
         return floor(total / 2)
@@ -92,8 +92,8 @@ def balance_gain(used: IntArray, asked: IntArray, allocatable: IntArray, complet
     if complete and used.shape[0] == 2 and used.shape[1] <= FEW:
         return _balance_gain_of_few(used, asked, allocatable)
     if complete and used.shape[0] == 2:
-        # Of two fractions the deviation is half their distance. Computed so, it is exact where the general formula
-        # rounds, and a rounding error would move a floor, and with it a placement.
+        # The deviation of two fractions is half their distance. This is exact where the general formula rounds; a
+        # rounding error would change a floor, and thereby a placement.
         fractions = np.empty((2, 2, used.shape[1]))
         np.divide(used, allocatable, out=fractions[0])
         np.divide(used + asked, allocatable, out=fractions[1])
@@ -106,7 +106,7 @@ def balance_gain(used: IntArray, asked: IntArray, allocatable: IntArray, complet
 
 
 def _balance_gain_of_few(used: IntArray, asked: IntArray, allocatable: IntArray) -> FloatArray:
-    """(n,) `balance_gain` of a few nodes that have two resources."""
+    """(n,) `balance_gain` of a few nodes with two resources."""
     (more_cpu,), (more_memory,) = asked.tolist()
     out = []
     for cpu, memory, all_cpu, all_memory in zip(*used.tolist(), *allocatable.tolist(), strict=True):
@@ -134,7 +134,7 @@ def _deviation(used: IntArray, allocatable: IntArray) -> FloatArray:
     away *= has
     spread: FloatArray = np.sqrt(np.add.reduce(away, axis=1) / np.maximum(count, 1))
     if (few := count <= 2).any():
-        # For one or two resources the exact values are taken instead, for the same reason as above.
+        # For one or two resources, the exact values are used instead, for the same reason as above.
         low, high = np.where(has, part, np.inf).min(axis=1), np.where(has, part, -np.inf).max(axis=1)
         spread[:, few] = np.where(count == 2, (high - low) / 2, np.where(count == 1, 0.0, spread))[:, few]
     return spread
@@ -154,8 +154,8 @@ def to_hundred_reversed(raw: IntArray) -> IntArray:
 def fullness(used: IntArray, asked: IntArray, allocatable: IntArray, weights: FloatArray, complete: bool) -> FloatArray:
     """(n,) sum over resources (r) of weight * (used + asked) / allocatable; 0 where any would overflow.
 
-    `used`, `allocatable` are (r, n), `asked`, `weights` (r, 1). A resource that a node lacks counts 0 and overflows
-    not; with `complete` it lacks none.
+    `used`, `allocatable` are (r, n), `asked`, `weights` (r, 1). A resource that a node lacks counts 0 and does not
+    overflow; with `complete` it lacks none.
     """
     if complete and used.shape[0] == 2 and used.shape[1] <= FEW:
         return _fullness_of_few(used, asked, allocatable, weights)
@@ -174,7 +174,7 @@ def fullness(used: IntArray, asked: IntArray, allocatable: IntArray, weights: Fl
 
 
 def _fullness_of_few(used: IntArray, asked: IntArray, allocatable: IntArray, weights: FloatArray) -> FloatArray:
-    """(n,) `fullness` of a few nodes that have two resources."""
+    """(n,) `fullness` of a few nodes with two resources."""
     ((more_cpu,), (more_memory,)), ((by_cpu,), (by_memory,)) = asked.tolist(), weights.tolist()
     return np.array(
         [

@@ -1,7 +1,7 @@
 """Matches of nodes with a pod's selectors, affinity and tolerations: masks over all nodes, kept with the table.
 
-An expression is judged once for each distinct value of its label, not once for each node. Used by the predicates, by
-the scores, and wherever topology spread asks which nodes count.
+An expression is evaluated once for each distinct value of its label, not once for each node. Used by the predicates, by
+the scores, and by topology spread for the nodes that count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kilauea.engine.model.nodes import NodeTable
 from kilauea.engine.model.task_specs import Spread, TaskSpec
 
 KEPT = 4096
-"""Masks that are kept with a table."""
+"""Maximum number of masks that are cached in a table."""
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
 SOFT_EFFECT = "PreferNoSchedule"
@@ -27,7 +27,7 @@ Mask = NDArray[np.bool_]
 
 
 def kept(nodes: NodeTable, key: tuple[object, ...], make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-    """The array under this key, made if it is not there yet."""
+    """The array with this key, created if it does not exist yet."""
     known = nodes.kept.get(key)
     if known is None:
         if len(nodes.kept) >= KEPT:
@@ -106,7 +106,7 @@ def _count(taints: tuple[Any, ...], tolerations: tuple[TolerationKey, ...], effe
 def counted_nodes(nodes: NodeTable, spec: TaskSpec, spread: Spread, keys: tuple[str, ...]) -> Mask | None:
     """Nodes whose pods count for a spread constraint; None for all.
 
-    They carry all of `keys`, and are those that the pod itself could use, as far as the constraint's policies ask that.
+    They have all labels of `keys`, and the pod itself can use them, if the constraint's policies require that.
     """
     parts = [nodes.label(key).ids >= 0 for key in keys if not nodes.label(key).everywhere]
     if spread.honor_affinity and (mask := selects(nodes, spec)) is not None:

@@ -1,4 +1,4 @@
-"""Evaluations that are timed, for cycles with an observer."""
+"""Timed evaluations, for cycles with an observer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kilauea.engine.model.shapes import TaskShape
 
 
 class ObservedEvaluation(Evaluation):
-    """An evaluation that tells how long each choice took: the scoring, and all the rest, which are the predicates."""
+    """An evaluation that reports the duration of each choice: the scoring, and the rest, which are the predicates."""
 
     def __init__(
         self,

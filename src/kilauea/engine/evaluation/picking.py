@@ -12,11 +12,11 @@ from kilauea.engine.model.shapes import TaskShape
 
 
 class Picker:
-    """Picks a node among scored candidates: what a plugin says, else the best, ties as the seed has them."""
+    """Picks a node among scored candidates: a plugin's choice, else the best, with ties in the order of the seed."""
 
     def __init__(self, points: ExtensionPoints, nodes: int, seed: int | None) -> None:
         self._points = points
-        # One order for the whole cycle: drawn for each task instead, a plan would depend on how often it was drawn.
+        # One order for the whole cycle: with one for each task, a plan would depend on the number of draws.
         self._tie_order = None if seed is None else np.random.default_rng(seed).permutation(nodes)
 
     @property

@@ -1,8 +1,8 @@
 """Scores by node metrics, cached for all shapes with the same relevant requests.
 
-Pods with the same cores and memory may differ in much that no such score looks at: cards, claims, volumes. Each of
-their shapes has an evaluation of its own, but the scores of a node that changed are found once for all of them. Pods
-fill one node after another, so the same figures come up again and again: they are remembered, too.
+Pods with the same cpu and memory may differ in much that these scores do not depend on: cards, claims, volumes. Each of
+their shapes has a separate evaluation, but the scores of a node that changed are computed once for all of them. As pods
+fill up nodes, the same figures recur, so scores are also cached by figures.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.shapes import TaskShape
 
 MOST_KNOWN = 4096
-"""Different figures of nodes that are remembered."""
+"""Maximum number of distinct node figures with cached scores."""
 
 
 class FigureScores:
@@ -26,13 +26,13 @@ class FigureScores:
 
     Attributes:
         values: (N,) the sums.
-        seen: the part of the table's list of changes that they have followed; -1 before the first look.
+        seen: the part of the table's list of changes that they include; -1 initially.
     """
 
     __slots__ = ("__weakref__", "_figures", "_known", "_nodes", "seen", "values")
 
     def __init__(self, nodes: NodeTable, figures: NDArray[np.intp] | None) -> None:
-        """Begin without any; `figures` are the rows of the table's block that decide, None for all."""
+        """Start without scores; `figures` are the rows of the table's block that decide, None for all."""
         self._nodes = nodes
         self._figures = slice(None) if figures is None else figures[:, None]
         self._known: dict[bytes, float] = {}
@@ -41,16 +41,16 @@ class FigureScores:
         self.seen = -1
 
     def note(self, rows: NDArray[np.intp] | None, scores: NDArray[np.float64]) -> None:
-        """Take the scores of all nodes, or of those in some rows that are all that changed."""
+        """Set the scores of all nodes, or of those in some rows, if only they changed."""
         self.values[slice(None) if rows is None else rows] = scores
         self.seen = len(self._nodes.changed)
 
     def follow(self, find: Callable[[NodeRows], NDArray[np.float64]]) -> None:
-        """Find the scores of the nodes that changed since the last look."""
+        """Compute the scores of the nodes that changed since the last update."""
         changed, known = self._nodes.changed, self._known
         unknown: dict[int, bytes] = {}
         later = list(dict.fromkeys(changed[self.seen :]))
-        # One gather for all of them; in this order, the figures of a node lie together.
+        # One gather for all of them; in this order, the figures of a node are contiguous.
         data = self._nodes.block[self._figures, later].tobytes("F")
         size = len(data) // len(later)
         for at, row in enumerate(later):
@@ -70,10 +70,10 @@ class FigureScores:
 
 
 class SharedScores:
-    """Finds the scores that shapes share; those that no evaluation uses any more are forgotten."""
+    """Provides the scores that shapes share; those that no evaluation uses any more are freed."""
 
     def __init__(self, nodes: NodeTable) -> None:
-        """Begin without any."""
+        """Start without scores."""
         self._nodes = nodes
         self._known: WeakValueDictionary[Hashable, FigureScores] = WeakValueDictionary()
 
@@ -91,7 +91,7 @@ class SharedScores:
         return known
 
     def _figures(self, resources: Sequence[str]) -> NDArray[np.intp]:
-        """The rows of the block with the figures of some resources, and with those for scores alone."""
+        """The rows of the block with the figures of some resources, and with those for scores only."""
         axis = self._nodes.axis
         rows = [axis.rows[name] for name in resources if name in axis.rows]
         parts = [part * len(axis) + row for part in range(5) for row in rows]

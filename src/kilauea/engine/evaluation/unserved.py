@@ -1,6 +1,6 @@
 """Nodes where only devices serve an extended resource, in sessions in which no plugin allocates devices to pods.
 
-A pod that was bound to such a node would never start: kubelet waits for a claim with devices.
+A pod bound to such a node would never start: the kubelet waits for a claim with devices.
 """
 
 from __future__ import annotations
@@ -31,4 +31,4 @@ def _asks_extended(shape: TaskShape) -> bool:
 
 
 NOT_SERVED = NodePredicate("claims", _not_served, (UNSERVED,), Scope.STATIC, _asks_extended)
-"""Keeps pods off these nodes; the same for all shapes, so that they can share it."""
+"""Keeps pods off these nodes; one object for all shapes, so that they can share it."""

@@ -165,7 +165,7 @@ class NodeSearch:
             refused += [task for task, _ in plan.nominations()]
             plan.restart(())
             self._keeping |= keeping
-            # Other victims come into question now, so what was in vain need not be.
+            # Other victims are possible now, so an attempt that failed before may succeed.
             self._in_vain.clear()
         plan.undo()
         plan.tell_out_of_turn(refused)

@@ -71,7 +71,7 @@ class Closest:
         return asked if best < 0 else f"{asked}: {domains.tree.names[best]} has the most, for {pods[best]}"
 
     def _asked_for(self, job: Job, part: SubJob | None, waiting: Sequence[Task]) -> int:
-        """Return the number of pods that a domain is asked to hold: those that lack to the minimum, or all that wait.
+        """Return the number of pods that must fit in a domain: those missing to the minimum, or all waiting ones.
 
         Network-topology-aware tries no domain without room for all that waits, even if the minimum is lower.
         """

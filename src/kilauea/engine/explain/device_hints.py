@@ -78,7 +78,7 @@ class Holding:
 
 
 class ClaimedDevices:
-    """The devices that the claims of pods request, with how many match and what is the matter with them.
+    """The devices that the claims of pods request, with the number that match and the reasons why others do not.
 
     Args:
         table: claims and classes.

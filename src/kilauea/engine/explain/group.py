@@ -83,7 +83,7 @@ STATED = frozenset({"NoPodGroup", "PodGroupNotFound", "VolumesNotReady", "Resour
 """Codes of reasons that already name the object to create or correct, so no other change is searched."""
 
 ORDER = tuple(RULES)
-"""Codes from the most to the least binding; those of plugins stand before `Unschedulable`."""
+"""Codes from the most to the least binding; those of plugins come before `Unschedulable`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ def with_hint(p: Pending, state: ClusterState, plan: Plan = NOTHING, devices: Cl
         p: a pod that waits, and the reason.
         state: the cluster.
         plan: the plan in which it waits, which gives devices to other pods.
-        devices: the devices of claims in that plan, if other pods are asked about too.
+        devices: the devices of claims in that plan, to share them between calls for several pods.
     """
     task = state.tasks.get(p.pod)
     if task is None:

@@ -83,7 +83,7 @@ def _ignored_by_queue(session: Session) -> Iterator[QueueFault]:
     """Warnings about queues with fields that no configured plugin supports."""
     unserved: dict[Wish, bool] = {}
     for name, queue in session.queues.items():
-        for wish in queue.wishes:  # few queues have any, so none is looked at without need
+        for wish in queue.wishes:  # few queues have any
             if wish not in unserved:
                 unserved[wish] = wish in OF_QUEUES and not is_served(wish, session.conf)
             if unserved[wish]:

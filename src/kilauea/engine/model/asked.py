@@ -1,7 +1,7 @@
 """Requests that depend only on the `spec` of a pod, calculated once for pods whose specs only differ in the node.
 
-Pods of a gang differ in their names, nodes and marks. A restarted scheduler reads all pods of the cluster, and would
-otherwise find out the same about each of a gang.
+Pods of a gang differ in their names, nodes and metadata. A restarted scheduler reads all pods of the cluster, and would
+otherwise repeat the calculation for each pod of a gang.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from kilauea.engine.model.service_classes import limits_of, qos_of
 from kilauea.engine.model.task_specs import SpecTable, TaskSpec
 
 MOST = 4096
-"""Specs that are remembered; with more, all are forgotten."""
+"""Maximum number of cached specs; beyond it, all are forgotten."""
 LONGEST = 16 * 1024
-"""Bytes of a spec from which on it is not remembered: one can have a megabyte of tolerations."""
+"""Size in bytes from which a spec is not cached: one can have a megabyte of tolerations."""
 READ = frozenset(
     {
         wellknown.CARD_NAME,
@@ -30,14 +30,14 @@ READ = frozenset(
         wellknown.SCORING_WEIGHT,
     }
 )
-"""Annotations that decide what a pod requests, beside those that matter only to pods that request devices."""
+"""Annotations that affect the requests of a pod, in addition to those that matter only to pods that request devices."""
 
 
 class Asked(NamedTuple):
     """Requests of a pod.
 
     Attributes:
-        spec: what decides where it may run.
+        spec: the part that determines where it may run.
         images: the number of its containers; the images of containers and image volumes with their tags.
         limits: of cpu and memory; 0 without one.
         qos: its class of service, by number.
@@ -50,10 +50,10 @@ class Asked(NamedTuple):
 
 
 class AskedTable:
-    """Remembers what pods request, by their specs.
+    """Caches the requests of pods by their specs.
 
     Args:
-        specs: holds the parts that pods share.
+        specs: stores the parts that pods share.
     """
 
     def __init__(self, specs: SpecTable) -> None:
@@ -61,7 +61,7 @@ class AskedTable:
         self._known: dict[bytes, Asked] = {}
 
     def of(self, pod: Pod) -> Asked:
-        """Return what a pod requests.
+        """Return the requests of a pod.
 
         Raises:
             QuantityError: a request is not a quantity.
@@ -86,12 +86,12 @@ class AskedTable:
 
 
 def _follows_from_spec(spec: TaskSpec) -> bool:
-    """True unless name, namespace, labels or annotations of the pod are part of it."""
+    """True unless it depends on the name, namespace, labels or annotations of the pod."""
     return not (spec.selects_pods or spec.claims or spec.extended or spec.device_source is not None)
 
 
 def _images(spec: PodSpec) -> tuple[int, tuple[str, ...]]:
-    """Number of containers, and the images of containers and image volumes with their tag written out."""
+    """The number of containers, and the images of containers and image volumes with explicit tags."""
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     names = [c.image for c in containers if c.image]
     names += [v.image.reference for v in spec.volumes or () if v.image and v.image.reference]

@@ -1,6 +1,6 @@
 """The memory between cycles: admitted groups that could not be placed, and turns of plugins that act at intervals.
 
-The rules about groups are admission backoff's; those about trials are in `kilauea.engine.placement.trials`.
+The rules for groups are in `admission_backoff`, those for trials in `kilauea.engine.placement.trials`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ class Attempt:
     """The attempts to place a group.
 
     Attributes:
-        creation: of the group; one that comes to its name after it is another.
-        since: the moment since which it is admitted in vain.
-        times: how often in a row it has given its admission back.
-        until: the moment until which it is not admitted without a change; 0 while it is admitted.
+        creation: creation time of the group; a later group with the same name is another one.
+        since: the moment since which it is admitted without being placed.
+        times: how often in a row its admission was withdrawn.
+        until: the moment until which it is only admitted again after a change; 0 while it is admitted.
         told: that moment as a time of day, in microseconds since 1970.
     """
 
@@ -31,11 +31,11 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class TriedGroups:
-    """The outcome of trying groups out that wait to be admitted, which takes several cycles where they are many.
+    """The results of trials of groups that wait to be admitted; many groups take several cycles.
 
     Attributes:
-        line: keys of groups that asked for a trial and got none, those first that wait longest for one.
-        fitting: by key of a group that could be placed: the moment since which that is known.
+        line: keys of groups that still wait for a trial, those that wait longest first.
+        fitting: by key of a group that could be placed: the moment when this was found.
     """
 
     line: tuple[str, ...] = ()
@@ -44,13 +44,13 @@ class TriedGroups:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionBackoff:
-    """The groups that are admitted in vain, or were.
+    """The groups that are or were admitted without being placed.
 
     Attributes:
-        moment: of the cycle, in microseconds by a clock that never goes backward.
+        moment: time of the cycle, in microseconds of a monotonic clock.
         attempts: by key of the group.
         turns: by plugin that acts at intervals: the moment of its last turn.
-        since: the moment at which the process started, from which first intervals count; None for a plan.
+        since: the moment at which the process started, when the first intervals begin; None for a plan.
         tried: groups that were tried out.
         running_since: when the scheduler last stalled or the time of day was set, in microseconds since 1970; 0 if
             neither has happened since it started.
@@ -64,7 +64,7 @@ class AdmissionBackoff:
     running_since: int = 0
 
     def at(self, moment: int) -> AdmissionBackoff:
-        """The same at a later moment."""
+        """Return a copy at a later moment."""
         return dataclasses.replace(self, moment=moment)
 
 

@@ -1,9 +1,9 @@
 """Accelerator cards by model: those of a node, those that a pod requests, and counts in queues and pod groups.
 
 Kubernetes sees one resource for several models (an H200 and an RTX-4090 are both `nvidia.com/gpu`). The model of a
-node's cards is in its labels. A card has one of three names: `NVIDIA-H200` for a whole card,
-`NVIDIA-A100/mps-80g*1/8` for a share of one by MPS, `NVIDIA-H200/mig-1g.18gb-mixed` for a MIG slice. Amounts are in
-thousandths, as of all such resources. What is read here is read once, when the object arrives.
+node's cards is in its labels. A card has one of three names: `NVIDIA-H200` for a whole card, `NVIDIA-A100/mps-80g*1/8`
+for a share of one by MPS, `NVIDIA-H200/mig-1g.18gb-mixed` for a MIG slice. Amounts are in thousandths, as for all such
+resources. Objects are parsed once, when they arrive.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CARD = 1000
 """One card in thousandths."""
 
 EITHER = "|"
-"""Between the names of several models of which any will do."""
+"""Separates the names of several acceptable models."""
 
 SHARED = "nvidia.com/gpu.shared"
 REPLICAS = "nvidia.com/gpu.replicas"
@@ -34,7 +34,7 @@ NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
 class CardCounts(NamedTuple):
-    """Thousandths of cards by model, from an annotation; if it cannot be read, none, and what is wrong with it."""
+    """Thousandths of cards by model, from an annotation; empty if it is invalid, with the error."""
 
     amounts: Mapping[str, int] = NOTHING
     fault: str = ""
@@ -44,7 +44,7 @@ NO_CARDS = CardCounts()
 
 
 def card_counts(annotations: Mapping[str, str], key: str, of: str) -> CardCounts:
-    """Parse the card counts of an annotation; `of` names the object for the message."""
+    """Parse the card counts of an annotation; `of` names the object in the message."""
     text = annotations.get(key)
     if not text:
         return NO_CARDS
@@ -60,13 +60,13 @@ class CardWish(NamedTuple):
     """The card that a pod names."""
 
     names: tuple[str, ...]
-    """Models of which any will do, best first; each once."""
+    """Acceptable models, best first, without repeats."""
     limits: tuple[tuple[str, int], ...]
     """The pod's limits, except cpu and memory."""
 
 
 def card_names(text: str | None) -> tuple[str, ...]:
-    """The names in `A|B`: without blanks around them, without empty ones, each once."""
+    """Return the names in `A|B`, stripped, without empty ones and repeats."""
     if not text:
         return ()
     return tuple(dict.fromkeys(name for part in text.split(EITHER) if (name := part.strip())))
@@ -79,7 +79,7 @@ class NodeCards:
     amounts: Mapping[str, int] = field(default_factory=lambda: NOTHING)
     """Thousandths by card name."""
     resources: Mapping[str, str] = field(default_factory=lambda: NO_NAMES)
-    """The resource that Kubernetes knows it by, by card name."""
+    """Resource names in Kubernetes, by card name."""
     notes: tuple[str, ...] = ()
     """Oddities in the node's labels."""
     product: str = ""
@@ -90,7 +90,7 @@ WITHOUT_CARDS = NodeCards()
 
 
 def cards_of_node(node: str, labels: Mapping[str, str], allocatable: Mapping[str, int]) -> NodeCards:
-    """The cards of a node, by its labels and by what it offers (in the engine's units)."""
+    """The cards of a node, from its labels and its allocatable resources (in the engine's units)."""
     keys = [key for key in labels if key.endswith(".product")]
     products = [found for key in sorted(keys) if (found := _PRODUCT.fullmatch(key)) and _usable(labels, found)]
     if not products:
@@ -132,12 +132,12 @@ def cards_of_node(node: str, labels: Mapping[str, str], allocatable: Mapping[str
 
 
 def _usable(labels: Mapping[str, str], product: re.Match[str]) -> bool:
-    """A product label counts only beside a number of cards and their memory, whatever these say."""
+    """A product label counts only together with a number of cards and their memory, whatever their values."""
     if SLICES in product[0]:
         return False
     return all(labels.get(key) for key in (product[0], product[1] + ".count", product[1] + ".memory"))
 
 
 def _number(text: str) -> int:
-    """A number of a label; 0 for what is not a number."""
+    """The number in a label; 0 if it is not a number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else 0

@@ -1,4 +1,4 @@
-"""Counts of tasks by status, and what gang scheduling derives from them; of an entire job or of a sub-gang of it."""
+"""Counts of tasks by status, and the gang conditions derived from them; of an entire job or of one of its sub-gangs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class TaskCounts:
         self.counts = [0] * len(status.NAMES)
         """Tasks by status."""
         self.pending_best_effort = 0
-        """Tasks that wait and request nothing but a pod slot."""
+        """Waiting tasks that request nothing but a pod slot."""
         self.min_available = 0
 
     def tally(self, task: Task, state: int, by: int) -> None:
-        """A task is (1) or is no longer (-1) in a state."""
+        """Count a task in a state (1), or no longer (-1)."""
         self.counts[state] += by
         if state == status.PENDING and task.spec.best_effort:
             self.pending_best_effort += by

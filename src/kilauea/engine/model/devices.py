@@ -18,13 +18,13 @@ from kilauea.api.times import parse_time
 from kilauea.engine.model.resources import MOST, within
 
 SHARE, VGPU, ASCEND = "gpu", "vgpu", "ascend:"
-"""Kinds: GPUs shared by memory or taken whole; vGPUs; with the name of a chip behind it, Ascend vNPUs."""
+"""Kinds: GPUs shared by memory or used whole; vGPUs; Ascend vNPUs, followed by the name of a chip."""
 
 DYNAMIC = "npu"
-"""Kind: Ascend chips that are split as pods come."""
+"""Kind: Ascend chips that are split on demand."""
 
 UNIT = 1000
-"""Thousandths in which extended resources are counted."""
+"""Extended resources are counted in thousandths."""
 
 SOFTLY, BY_TEMPLATE = "soft", "template"
 """Modes of nodes with NPUs: shared by software, or split by the templates of the chip."""
@@ -38,13 +38,13 @@ class DeviceSet(NamedTuple):
     cards: tuple[Card, ...]
     mode: str = ""
     fault: str = ""
-    """The fault of the annotation, if it cannot be read."""
+    """The error in the annotation, if it is invalid."""
     locked: int = 0
-    """Time at which the node was locked for a bind, in microseconds since 1970; 0 if it is not."""
+    """Time at which the node was locked for a bind, in microseconds since 1970; 0 without a lock."""
 
 
 def devices_of_node(annotations: Mapping[str, str], allocatable: Mapping[str, int]) -> tuple[DeviceSet, ...]:
-    """The cards of a node, by kind, from its annotations and from what it offers (in the engine's units)."""
+    """The cards of a node, by kind, from its annotations and allocatable resources (in the engine's units)."""
     out = []
     number = allocatable.get(devices.GPU_NUMBER, 0) // UNIT
     if number > 0:
@@ -71,9 +71,9 @@ def devices_of_node(annotations: Mapping[str, str], allocatable: Mapping[str, in
 
 
 def unregistered(sets: Iterable[DeviceSet], allocatable: Mapping[str, int]) -> dict[str, int]:
-    """Amounts of cards by which pods request parts of them, and that the node does not offer as resources.
+    """Amounts of card resources that pods request and that the node does not offer as resources.
 
-    Device plugins offer the number of their cards; memory, cores and percentages are often in the annotation alone.
+    Device plugins offer the number of their cards; memory, cores and percentages are often only in the annotation.
     """
     out: dict[str, int] = {}
     for each in sets:
@@ -96,13 +96,13 @@ def unregistered(sets: Iterable[DeviceSet], allocatable: Mapping[str, int]) -> d
 
 
 def _sharing(annotations: Mapping[str, str]) -> str:
-    """The way in which a node says that its NPUs are shared; empty if it does not."""
+    """The way in which NPUs of a node are shared, from its annotations; empty if not stated."""
     told = annotations.get(devices.VNPU_SOFT)
     return "" if told is None else SOFTLY if told.strip() == "true" else BY_TEMPLATE
 
 
 def _lock_time(annotations: Mapping[str, str], name: str) -> int:
-    """The time of a lock; what is not a time locks nothing."""
+    """The time of a lock; 0 if it is not a time."""
     text = annotations.get(name, "")
     try:
         return max(parse_time(text), 0) if text else 0
@@ -120,15 +120,15 @@ class CardRequest(NamedTuple):
     memory: int
     """MiB of each card; 0 for a percentage."""
     percent: int
-    """Percentage of each card's memory, where `memory` is 0."""
+    """Percentage of each card's memory, if `memory` is 0."""
     cores: int
     """Hundredths of each card's cores."""
     alone: bool = False
-    """Takes cards that no other pod uses."""
+    """True if it needs cards that no other pod uses."""
     unstated: bool = False
-    """The container says nothing of memory."""
+    """True if the container does not request memory."""
     uncounted: bool = False
-    """The container says nothing of the number of cards."""
+    """True if the container does not request a number of cards."""
 
 
 class DeviceWish(NamedTuple):
@@ -142,9 +142,9 @@ class DeviceWish(NamedTuple):
     ids: tuple[str, ...] = ()
     not_ids: tuple[str, ...] = ()
     apart: str = ""
-    """The pod group whose pods take no card together; empty if they may."""
+    """The pod group whose pods do not share a card; empty if they may."""
     soft: bool = False
-    """Takes NPUs only where they are shared by software."""
+    """True if NPUs must be shared by software."""
     level: str = ""
     """`high` for more processors of an NPU that is split."""
     images: str = ""
@@ -152,26 +152,26 @@ class DeviceWish(NamedTuple):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Kinds of cards that are asked for."""
+        """Kinds of the requested cards."""
         return frozenset(request.kind for request in self.requests)
 
     @property
     def selects(self) -> bool:
-        """True if not every healthy card will do."""
+        """True if not every healthy card is acceptable."""
         return bool(self.mode or self.models or self.not_models or self.ids or self.not_ids or self.soft)
 
 
 class DeviceSource(NamedTuple):
-    """The parts of a pod by which it may request cards; the names of resources decide if it does."""
+    """The parts of a pod that may request cards; the names of resources determine if they do."""
 
     wish: DeviceWish
-    """Without the requests that depend on names."""
+    """The wish without the requests that depend on names."""
     limits: tuple[tuple[tuple[str, int], ...], ...]
     """Extended resources of each container, by name."""
 
 
 def device_source(pod: Pod, requests: Mapping[str, int]) -> DeviceSource | None:
-    """Return what a pod with these requests may request cards by; None if it requests no extended resource."""
+    """Return the parts of a pod with these requests that may request cards; None without extended resources."""
     if not any("/" in name for name in requests):
         return None
     containers = pod.spec.containers or ()
@@ -265,7 +265,7 @@ def _listed(text: str | None, *, fold: bool = False) -> tuple[str, ...]:
 
 
 Record = tuple[tuple[str, str], ...]
-"""Kinds of cards, each with the text of the annotation that says which cards a pod has."""
+"""Kinds of cards, each with the annotation that contains the pod's cards."""
 
 
 def record_of(annotations: Mapping[str, str]) -> Record:
@@ -289,25 +289,25 @@ def slices_in(kind: str, text: str) -> tuple[tuple[Slice, ...], ...]:
     """The slices of each container in the record of a kind.
 
     Raises:
-        DeviceTextError: it cannot be read.
+        DeviceTextError: the record is invalid.
     """
     return devices.read_indices(text) if kind == SHARE else devices.read_record(text)
 
 
 class GivenCard(NamedTuple):
-    """A part of a card that a pod gets."""
+    """A part of a card that a pod uses."""
 
     kind: str
     container: int
     card: str
     memory: int
-    """MiB; 0 where the record has no amounts."""
+    """MiB; 0 if the record has no amounts."""
     cores: int
     """Hundredths of a card."""
 
 
 def cards_in(annotations: Iterable[tuple[str, str]]) -> list[GivenCard]:
-    """The parts of cards in annotations, by kind and container; records that cannot be read are left out."""
+    """The parts of cards in annotations, by kind and container; invalid records are left out."""
     out: list[GivenCard] = []
     for kind, text in record_of(dict(annotations)):
         try:

@@ -1,9 +1,9 @@
 """The tree of network domains: the nodes in each HyperNode, and the nesting of HyperNodes.
 
-Built from all HyperNode objects at once, so it does not matter in which order they came. An object that contradicts the
-others is left out by itself, with a fault that says why: a member of a cycle, or the later claimant (by tier, then
-name) of a child that has a parent. What is left is a forest; a root that holds all nodes and everything parentless
-makes it a tree. Spec of the scheduler, 1.8 and 3.2; of the node plugins, 11.
+Built from all HyperNode objects at once, so their order does not matter. An object that contradicts the others is left
+out, with a fault that gives the reason: a member of a cycle, or a second parent (by tier, then name) of a child. The
+rest is a forest; a root that contains all nodes and all domains without a parent makes it a tree. Spec of the
+scheduler, 1.8 and 3.2; of the node plugins, 11.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from kilauea.engine.model.nodes import NodeTable, natural
 from kilauea.engine.model.resources import within
 
 ROOT = "<cluster-top-hypernode>"
-"""Name of the root that holds all nodes."""
+"""Name of the root that contains all nodes."""
 MOST_TIER = (1 << 31) - 1
-"""Tiers above this stand for it."""
+"""Higher tiers are reduced to this."""
 LONGEST_SHOWN = 80
-"""Characters of a pattern that messages show."""
+"""Maximum number of characters of a pattern in messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """A HyperNode, as its object describes it."""
+    """A HyperNode, as described by its object."""
 
     name: str
     tier: int
@@ -39,11 +39,11 @@ class Domain:
     children: tuple[str, ...]
     """HyperNodes named as members."""
     nodes: tuple[str, ...]
-    """Nodes named exactly."""
+    """Nodes listed by exact name."""
     patterns: tuple[Pattern, ...]
-    """Nodes whose names contain a match."""
+    """Nodes whose names match."""
     selectors: tuple[Selector, ...]
-    """Nodes with these labels."""
+    """Nodes whose labels match."""
 
     def holds(self, name: str, labels: Mapping[str, str]) -> bool:
         """Return True if a node is a direct member."""
@@ -58,7 +58,7 @@ def domain_of(obj: HyperNode) -> Domain:
     """Read a HyperNode's object.
 
     Raises:
-        ValueError: a pattern is not a regular expression of RE2's.
+        ValueError: a pattern is not a valid RE2 expression.
     """
     spec = obj.spec
     members = (spec.members if spec else None) or []
@@ -72,7 +72,7 @@ def domain_of(obj: HyperNode) -> Domain:
         tuple(s.exact_match.name for kind, s in chosen if kind == "HyperNode" and s.exact_match),
         tuple(s.exact_match.name for kind, s in chosen if kind == "Node" and s.exact_match),
         tuple(_pattern(obj.name, text) for text in patterns if text),
-        # An empty selector matches nothing here, though it matches everything elsewhere.
+        # An empty selector matches nothing here, although it matches everything elsewhere.
         tuple(selector for selector in labels if selector),
     )
 
@@ -113,12 +113,12 @@ class HyperNodeTree:
 
     @cached_property
     def distinct_tiers(self) -> list[int]:
-        """All tiers, ascending, the root's included."""
+        """All tiers including the root's, ascending."""
         return sorted(set(self.tiers))
 
     @cached_property
     def of_node(self) -> list[list[int]]:
-        """For each node the domains that hold it, by tier and name."""
+        """For each node, the domains that contain it, by tier and name."""
         out: list[list[int]] = [[] for _ in range(len(self.rows[0]))]
         for number in sorted(range(len(self.names)), key=lambda n: (self.tiers[n], natural(self.names[n]))):
             for row in self.rows[number]:
@@ -126,7 +126,7 @@ class HyperNodeTree:
         return out
 
     def at_tier(self, tier: int) -> NDArray[np.int32]:
-        """(N,) for each node the domain of a tier that holds it, the first by name; -1 for none."""
+        """(N,) for each node, the domain of a tier that contains it, the first by name; -1 for none."""
         known = self._at_tier.get(tier)
         if known is None:
             known = self._at_tier[tier] = np.full(len(self.rows[0]), -1, dtype=np.int32)
@@ -142,7 +142,7 @@ class HyperNodeTree:
         return natural(self.names[number])
 
     def ancestors(self, number: int) -> list[int]:
-        """A domain and everything around it, from the inside out."""
+        """A domain and all its ancestors, from the inside out."""
         out = []
         while number >= 0:
             out.append(number)
@@ -150,7 +150,7 @@ class HyperNodeTree:
         return out
 
     def common(self, a: int, b: int) -> int:
-        """The smallest domain around both; one that is -1 gives the other."""
+        """The smallest domain that contains both; if one is -1, the other."""
         if a == b or a < 0 or b < 0:
             return max(a, b)
         around = set(self.ancestors(a))
@@ -168,7 +168,7 @@ class HyperNodeTree:
         return out
 
     def smallest_around(self, rows: Sequence[int]) -> int:
-        """The lowest domain that holds all of these nodes, -1 for no nodes."""
+        """The lowest domain that contains all of these nodes; -1 for no nodes."""
         if not len(rows):
             return -1
         held = set(self.of_node[rows[0]])
@@ -178,7 +178,7 @@ class HyperNodeTree:
 
 
 def build_tree(domains: Iterable[Domain], nodes: NodeTable) -> HyperNodeTree:
-    """The tree of these domains over the nodes that exist."""
+    """Build the tree of these domains over the existing nodes."""
     known = {d.name: d for d in sorted(domains, key=lambda d: (d.tier, natural(d.name)))}
     faults: dict[str, str] = {}
     parent = _parents(known, faults)
@@ -224,7 +224,7 @@ def _parents(known: Mapping[str, Domain], faults: dict[str, str]) -> dict[str, s
 
 
 def _cycle(parent: Mapping[str, str]) -> tuple[str, str] | None:
-    """A domain that is inside itself, if there is one, and what is wrong with it."""
+    """A domain that is inside itself, if any, and the error message."""
     for start in sorted(parent, key=natural):
         chain, at = {start: None}, parent.get(start)
         while at is not None and at not in chain:
@@ -237,7 +237,7 @@ def _cycle(parent: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def _rows(kept: Sequence[Domain], parents: Sequence[int], nodes: NodeTable) -> list[NDArray[np.intp]]:
-    """Rows of the nodes of each domain, those of its children included; the root first, with all nodes."""
+    """Rows of the nodes of each domain, including those of its children; the root first, with all nodes."""
     held: list[set[int]] = [set(range(len(nodes)))]
     for domain in kept:
         rows = {nodes.row_of[name] for name in domain.nodes if name in nodes.row_of}

@@ -1,8 +1,8 @@
-"""Volumes of the kinds that are part of Kubernetes itself, as their CSI drivers know them.
+"""In-tree volumes, as their CSI drivers identify them.
 
-The driver counts them against its limit of a node, and on nodes whose plugin was migrated to the driver
-(`storage.alpha.kubernetes.io/migrated-plugins` of the CSINode), zones are labels of the driver. The translation is
-that of Kubernetes' `csi-translation-lib`.
+The driver counts them against its limit on a node, and on nodes whose plugin was migrated to the driver
+(`storage.alpha.kubernetes.io/migrated-plugins` of the CSINode), zones are labels of the driver. The translation is that
+of Kubernetes' `csi-translation-lib`.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ DRIVERS = {
     AZURE_FILE: "",
     VSPHERE: "",
 }
-"""By plugin, its CSI driver; empty where Kubernetes' scheduler does not translate volumes."""
+"""CSI driver by plugin; empty if the Kubernetes scheduler does not translate its volumes."""
 
 ZONE_KEYS = {
     GCE: "topology.gke.io/zone",
     AWS: "topology.ebs.csi.aws.com/zone",
     CINDER: "topology.cinder.csi.openstack.org/zone",
 }
-"""By plugin, the label of nodes by which its driver knows zones."""
+"""By plugin, the node label that its driver uses for zones."""
 
 Terms = tuple[NodeTerm, ...] | None
 
 
 class InTree(NamedTuple):
-    """A volume of a plugin of Kubernetes itself."""
+    """An in-tree volume."""
 
     plugin: str
     driver: str
@@ -55,7 +55,7 @@ class InTree(NamedTuple):
 
 
 class Disk(NamedTuple):
-    """A disk that a pod names itself, without a claim, and that pods on a node may not share freely."""
+    """A disk that a pod names directly, without a claim, and that pods on a node cannot share freely."""
 
     name: str
     """Its kind and its name."""
@@ -68,7 +68,7 @@ def driver_of(provisioner: str) -> str:
 
 
 def in_tree_of(sources: InTreeSources, labels: Mapping[str, str]) -> InTree | None:
-    """The volume that a pod or a PersistentVolume names, if it is of a plugin of Kubernetes itself."""
+    """The in-tree volume that a pod or a PersistentVolume names, if any."""
     found = _plugin_and_handle(sources, labels)
     if found is None:
         return None
@@ -98,7 +98,7 @@ def _ebs_volume(name: str) -> str:
 
 
 def _gce_handle(name: str, labels: Mapping[str, str]) -> str:
-    """The full name of a disk: in its zone, in the region of its zones, or in a zone that nothing specifies."""
+    """The full name of a disk: in its zone, in the region of its zones, or in an unspecified zone."""
     zones = (labels.get(BETA_ZONE) or labels.get(ZONE, "")).split(BETWEEN_ZONES)
     if len(zones) == 1:
         return f"projects/{UNSPECIFIED}/zones/{zones[0] or UNSPECIFIED}/disks/{name}"
@@ -112,7 +112,7 @@ def _gce_handle(name: str, labels: Mapping[str, str]) -> str:
 def csi_terms_of(plugin: str, terms: Terms, labels: Mapping[str, str]) -> Terms:
     """The node affinity of a volume on nodes where its plugin was migrated: zones by the label of the driver.
 
-    Terms that name a zone go before labels of the volume.
+    Terms that name a zone take precedence over labels of the volume.
     """
     key = ZONE_KEYS.get(plugin)
     if key is None:
@@ -137,17 +137,17 @@ def _renamed(terms: Terms, old: str, new: str) -> Terms:
     )
 
 
-# --- volumes that pods name themselves
+# --- volumes that pods name directly
 
 
 def inline_of(volumes: Iterable[PodVolume]) -> tuple[tuple[str, str], ...]:
-    """Driver and handle of the volumes that a pod names without a claim, each once, as far as they count."""
+    """Driver and handle of the volumes that a pod names without a claim, without repeats, as far as they count."""
     found = (in_tree_of(volume, {}) for volume in volumes)
     return tuple(dict.fromkeys((one.driver, one.handle) for one in found if one is not None and one.driver))
 
 
 def disks_of(volumes: Iterable[PodVolume]) -> tuple[Disk, ...]:
-    """The disks of a pod that pods on the same node may not share, unless all read only."""
+    """The disks of a pod that other pods on the node cannot share, unless all use them read-only."""
     disks: list[Disk] = []
     for volume in volumes:
         if volume.gce_persistent_disk is not None:
@@ -163,5 +163,5 @@ def disks_of(volumes: Iterable[PodVolume]) -> tuple[Disk, ...]:
 
 
 def _images(rbd: RbdVolume) -> list[str]:
-    """An image under each of its monitors: two are the same if they have any in common."""
+    """An image under each of its monitors: two images are the same if they share a monitor."""
     return [f"rbd {monitor} {rbd.pool or 'rbd'} {rbd.image}" for monitor in rbd.monitors or ()]

@@ -1,6 +1,6 @@
 """The metrics of all jobs as columns, so that a cycle over an idle cluster needs no loop over its jobs.
 
-`Job` is the truth and changes task by task; the table is brought up to date only for jobs that changed.
+`Job` is the source of truth and changes with each task; the table is updated only for jobs that changed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from kilauea.engine.model.resources import Amounts, ResourceAxis
 
 
 class JobTable:
-    """Columns over the jobs of a state, for the sums and conditions that concern all of them.
+    """Columns over the jobs of a state, for sums and conditions over all of them.
 
-    Arrays over jobs have shape (J,), over resources and jobs (R, J). Rows of jobs that are gone are empty and used
-    again.
+    Arrays over jobs have shape (J,), over resources and jobs (R, J). Rows of deleted jobs are empty and reused.
     """
 
     def __init__(self, axis: ResourceAxis) -> None:
@@ -28,40 +27,40 @@ class JobTable:
         self.jobs: list[Job | None] = []
         self._free: list[int] = []
         self.stamp = 0
-        """Grows with every row that is written."""
+        """Increases with every row that is written."""
         self.stamps: list[int] = []
-        """By row, the stamp when it was written last: caches by job use it to find what has changed."""
+        """By row, the stamp of its last write: caches by job use it to detect changes."""
         self._allocate(16)
 
     def _allocate(self, size: int) -> None:
         resources = len(self.axis)
         self._amounts = np.zeros((5 * resources, size), dtype=np.int64)
-        """(5 R, J) the five that follow, so that a row is written at once; (R, J) each."""
+        """(5 R, J) the following five stacked, so that a row is written at once; (R, J) each."""
         self.allocated, self.pending, self.elastic, self.reserved, self.admitted = np.split(self._amounts, 5)
-        """Held by tasks in a HOLDING state; asked by tasks that wait; held beyond the minimum; of the minimum, not held
-        yet, of jobs that are admitted; the same, but with the whole minimum of jobs that are Inqueue.
+        """Held by tasks in a HOLDING state; requested by waiting tasks; held beyond the minimum; the part of the
+        minimum of admitted jobs that is not held yet; the same, but with the whole minimum of jobs that are Inqueue.
         """
         self.counts = np.zeros((len(status.NAMES), size), dtype=np.int32)
         """(status, J) number of tasks."""
         self.min_available = np.zeros(size, dtype=np.int64)
         self.waiting = np.zeros(size, dtype=bool)
-        """Admitted or not, the job has tasks that wait, or is itself not admitted."""
+        """True if the job has waiting tasks, admitted or not, or is itself not admitted."""
         self.phase = np.zeros(size, dtype=np.int8)
         """Index in PHASES, -1 without a pod group."""
         self.releasing = np.zeros(size, dtype=np.int32)
         """Tasks that are being removed from a node."""
         self.wishes = np.zeros(size, dtype=np.int32)
-        """Bits of what the group asks of plugins that may not be configured (`kilauea.engine.model.wishes`)."""
+        """Bits for fields of the group whose plugins may not be configured (`kilauea.engine.model.wishes`)."""
         self.queue: NDArray[np.int32] = np.full(size, -1, dtype=np.int32)
         """Row of the queue, -1 without a pod group, for a queue that does not exist, and for services."""
         self.service = np.zeros(size, dtype=bool)
-        """The job is one pod of kube-scheduler."""
+        """True for a single pod of kube-scheduler."""
 
     def __len__(self) -> int:
         return len(self.jobs)
 
     def admit(self, job: Job) -> None:
-        """Give a job a row."""
+        """Assign a row to a job."""
         if self._free:
             job.row = self._free.pop()
             self.jobs[job.row] = job
@@ -70,12 +69,12 @@ class JobTable:
             self.jobs.append(job)
 
     def release(self, job: Job) -> None:
-        """Take a job's row away."""
+        """Release a job's row."""
         self.jobs[job.row] = None
         self._free.append(job.row)
 
     def refresh(self, rows: Iterable[int], queues: Mapping[str, Queue]) -> None:
-        """Bring the rows up to date; all of them when there are new resources or no room."""
+        """Update the rows; all of them after new resources, or if there is no room."""
         if len(self.jobs) > self.min_available.shape[0] or self.allocated.shape[0] != len(self.axis):
             self._allocate(max(16, 2 * len(self.jobs)))
             rows = range(len(self.jobs))

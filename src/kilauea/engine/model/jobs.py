@@ -82,7 +82,7 @@ class Job(TaskCounts):
         """Resources that tasks hold or, within a session, are nominated for."""
         self.role_counts: dict[str, list[int]] | None = None
         self.numa_tasks = 0
-        """Tasks whose cpus must be on certain NUMA nodes."""
+        """Tasks whose CPUs must be on specific NUMA nodes."""
         self.priority = 0
         self.clear_group()
 
@@ -403,7 +403,7 @@ def waiting_time(annotations: Mapping[str, str]) -> int | None:
 
 
 def positive_duration(text: str | None) -> int | None:
-    """Microseconds of a duration; None if it cannot be read or is not above zero."""
+    """Microseconds of a duration; None if it is invalid or not above zero."""
     try:
         wait = parse_duration(text) if text else 0
     except ValueError:

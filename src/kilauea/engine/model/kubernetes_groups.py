@@ -1,11 +1,11 @@
 """Kubernetes' own PodGroups (`scheduling.k8s.io`) as the pod groups of the engine.
 
-A group of Kubernetes is a job like any other, with these wishes:
+A group of Kubernetes is a job like any other, with these fields:
 
 - `schedulingPolicy.gang.minCount` is its minimum; with `basic`, it is one pod.
 - Its queue is named by its annotation or label `scheduling.volcano.sh/queue-name`, else by that of its pods.
 - Its priority is that of its spec, else the highest of its pods.
-- `schedulingConstraints.topology` names a node label; it stands for the HyperNodes whose `tierName` is that label.
+- `schedulingConstraints.topology` names a node label; it means the HyperNodes whose `tierName` is that label.
 
 Such a group has no phase. Each cycle admits it again, until its condition says that it was scheduled.
 """
@@ -20,11 +20,11 @@ from kilauea.api.scheduling import NetworkTopology, PodGroup, PodGroupSpec, PodG
 from kilauea.api.wellknown import GROUP_NAME, QUEUE_NAME
 
 MARK = "k8s:"
-"""Begins the name of such a group in plans; no name of an object has a colon in it."""
+"""Prefix of the names of such groups in plans; names of objects cannot contain a colon."""
 
 
 def key_of(namespace: str, name: str) -> str:
-    """The key of a group of Kubernetes: it can have the same name as one of Volcano."""
+    """The key of a Kubernetes group: it can have the same name as a group of Volcano."""
     return f"{namespace}/{MARK}{name}"
 
 
@@ -34,7 +34,7 @@ def key_from(object_key: str) -> str:
 
 
 def object_key(key: str) -> str:
-    """The `namespace/name` of the object of a group; empty if it is not a group of Kubernetes."""
+    """The `namespace/name` of a group's object; empty if it is not a Kubernetes group."""
     namespace, _, name = key.partition("/")
     return f"{namespace}/{name.removeprefix(MARK)}" if name.startswith(MARK) else ""
 
@@ -46,7 +46,7 @@ def group_of(pod: Pod) -> str:
 
 
 def named_group(pod: Pod) -> str:
-    """The key of the group that a pod names, of Volcano or of Kubernetes; empty without one. Volcano's counts first."""
+    """The key of the group that a pod names, of Volcano or else of Kubernetes; empty without one."""
     name = pod.annotations.get(GROUP_NAME)
     return f"{pod.namespace}/{name}" if name else group_of(pod)
 
@@ -57,10 +57,10 @@ def queue_in(annotations: Mapping[str, str], labels: Mapping[str, str]) -> str:
 
 
 def as_pod_group(obj: KubernetesPodGroup) -> PodGroup:
-    """The group as Volcano would describe it.
+    """Convert the group to one of Volcano.
 
     Raises:
-        ValueError: it requests what is not supported.
+        ValueError: it uses unsupported fields.
     """
     spec = obj.spec
     if spec.parent_composite_pod_group_name:
@@ -85,6 +85,6 @@ def as_pod_group(obj: KubernetesPodGroup) -> PodGroup:
 
 
 def was_scheduled(obj: KubernetesPodGroup) -> bool:
-    """True if the group has been scheduled once; extra pods that wait later do not change that."""
+    """True if the group has been scheduled once; additional pods that wait later do not change that."""
     condition = obj.scheduled
     return condition is not None and condition.status == "True"

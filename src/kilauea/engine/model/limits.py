@@ -1,6 +1,6 @@
 """Limits that other parts of Kubernetes enforce: quotas of namespaces, and disruption budgets for pods.
 
-Both are read when their object arrives, so that one that cannot be read is a problem of its own and of no cycle.
+Both are parsed when their object arrives, so an invalid one does not affect cycles.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kilauea.api.selectors import Selector, selector_of
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Limits and usage of a namespace, in sum. Names are those of quotas, such as `requests.cpu`."""
+    """Limits and usage of a namespace, in total. Names are those of quotas, such as `requests.cpu`."""
 
     key: str
     namespace: str
@@ -31,17 +31,17 @@ class Budget:
     key: str
     namespace: str
     selector: Selector | None
-    """The pods that are protected; None and the empty one select none."""
+    """The protected pods; None and the empty selector match none."""
     allowed: int
-    """Pods that may go, as the status says."""
+    """Number of disruptions that the status allows."""
     desired: int
-    """Healthy pods that must stay."""
+    """Minimum number of healthy pods."""
     disrupted: frozenset[str]
-    """Names of pods whose disruption is counted already."""
+    """Names of pods whose disruption is already counted."""
 
 
 def quota_of(obj: core.ResourceQuota) -> Quota:
-    """The quota of an object, as its status has it; one without a status is taken to be unused.
+    """Read a quota from its object's status; one without a status counts as unused.
 
     Raises:
         QuantityError: an amount cannot be read.
@@ -53,7 +53,7 @@ def quota_of(obj: core.ResourceQuota) -> Quota:
 
 
 def _amounts(field: str, resources: ResourceMap | None) -> dict[str, int]:
-    """All amounts of a list, also of names that scheduling does not count."""
+    """All amounts of a list, including names that scheduling does not count."""
     out = {}
     for name, quantity in (resources or {}).items():
         try:
@@ -64,7 +64,7 @@ def _amounts(field: str, resources: ResourceMap | None) -> dict[str, int]:
 
 
 def budget_of(obj: scheduling.PodDisruptionBudget) -> Budget:
-    """The budget of an object. Without a status nothing may be disrupted; an invalid selector selects no pods."""
+    """Read a disruption budget. Without a status it allows no disruptions; an invalid selector matches no pods."""
     status = obj.status or scheduling.PodDisruptionBudgetStatus()
     selector = selector_of(obj.spec.selector) if obj.spec else None
     allowed, disrupted = status.disruptions_allowed or 0, frozenset(status.disrupted_pods or ())

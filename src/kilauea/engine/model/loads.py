@@ -1,8 +1,8 @@
 """Loads of nodes: their actual use of cpu and memory, as a monitoring system measures it.
 
-Loads reach the state in two ways. The scheduler's process asks the system that the configuration names and sends what
-it answers as an event (`Measured`). Files have NodeMetrics objects. If a node has both, the newer one counts. Plugins
-read them as columns, and judge by their time whether a load still says anything.
+Loads reach the state in two ways. The scheduler's process queries the system in the configuration and sends the results
+as an event (`Measured`). Files contain NodeMetrics objects. If a node has both, the newer one counts. Plugins read them
+as columns, and ignore loads that are too old.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from kilauea.engine.model.nodes import NodeTable
 from kilauea.engine.model.resources import CPU, MEMORY
 
 FRESH = 5 * 60 * SECOND
-"""Microseconds for which a load is taken to hold."""
+"""Microseconds for which a load is valid."""
 MOST_PERCENT = 1000.0
-"""Loads above this many percent are errors of measurement."""
+"""Loads above this percentage are measurement errors."""
 
 
 class NodeLoad(NamedTuple):
@@ -44,7 +44,7 @@ class NodeLoad(NamedTuple):
 
 
 class NodeUsage(NamedTuple):
-    """Amounts that a node uses, of NodeMetrics."""
+    """Usage of a node, from NodeMetrics."""
 
     cpu: int
     memory: int
@@ -52,7 +52,7 @@ class NodeUsage(NamedTuple):
 
 
 def usage_of(obj: NodeMetrics) -> NodeUsage:
-    """The usage in NodeMetrics.
+    """Read the usage from NodeMetrics.
 
     Raises:
         ValueError: the time or an amount is missing, or cannot be read.
@@ -88,16 +88,16 @@ class Loads:
     """(N,) time of the newest sample, in microseconds since 1970; 0 where the load is unknown."""
 
     def fresh(self, now: int) -> NDArray[np.bool_]:
-        """(N,) nodes of which the load is known and was measured within the last five minutes.
+        """(N,) nodes whose load was measured within the last five minutes.
 
-        A time that lies as far ahead is not believed either: the clock that gave it is wrong.
+        A time that is as far in the future is ignored as well: its clock is wrong.
         """
         fresh: NDArray[np.bool_] = (self.at != 0) & (np.abs(now - self.at) <= FRESH)
         return fresh
 
 
 def loads_of(nodes: NodeTable, measured: Mapping[str, NodeLoad], used: Mapping[str, NodeUsage]) -> Loads:
-    """The columns of the loads that are known."""
+    """Arrange the known loads as columns."""
     percent, at = np.zeros((2, len(nodes))), np.zeros(len(nodes), dtype=np.int64)
     for name, usage in used.items():
         row = nodes.row_of.get(name, -1)
@@ -111,7 +111,7 @@ def loads_of(nodes: NodeTable, measured: Mapping[str, NodeLoad], used: Mapping[s
 
 
 def _put(percent: NDArray[np.float64], at: NDArray[np.int64], row: int, load: NodeLoad) -> None:
-    """Enter a load, unless it makes no sense or a newer one is known."""
+    """Enter a load, unless it is invalid or a newer one is known."""
     if row >= 0 and load.is_sound and load.at > at[row]:
         percent[:, row] = load.cpu, load.memory
         at[row] = load.at

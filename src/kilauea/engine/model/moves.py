@@ -1,7 +1,7 @@
 """Pods that were added to and removed from nodes in a session, in order, for counts that are updated on demand.
 
-A cycle may keep a thousand counts and place ten thousand pods, and each count is about few of them. So a placement is
-noted once, and each count looks at what was noted since it last looked.
+A cycle may keep a thousand counts and place ten thousand pods, and each count concerns few of them. So a placement is
+recorded once, and each count processes the records since its last update.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 FEW = 4
-"""This many moves are looked at one by one, which is quicker than arrays of them."""
+"""Up to this many moves are processed one by one, which is faster than arrays."""
 
 _NUMBERS = "i"
 """Type of the numbers: 32 bits."""
 
 
 class Moves:
-    """Moves: a number for the thing that moved, such as its label class; the node; 1 if it came, -1 if it left."""
+    """Moves: a number for the moved thing, such as its label class; the node; 1 if added, -1 if removed."""
 
     def __init__(self) -> None:
         self._flat = array(_NUMBERS)
@@ -29,7 +29,7 @@ class Moves:
         return len(self._flat) // 3
 
     def add(self, what: int, node: int, by: int) -> None:
-        """Note a move."""
+        """Record a move."""
         self._flat.extend((what, node, by))
 
     def few_since(self, seen: int) -> Iterable[tuple[int, int, int]]:
@@ -38,6 +38,6 @@ class Moves:
         return ((flat[at], flat[at + 1], flat[at + 2]) for at in range(3 * seen, len(flat), 3))
 
     def since(self, seen: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-        """(k,) what moved, its nodes, and by how much, after the first `seen` moves."""
+        """(k,) numbers of the moved things, their nodes, and 1 or -1, after the first `seen` moves."""
         columns = np.array(self._flat[3 * seen :], dtype=np.int32).reshape(-1, 3)
         return columns[:, 0], columns[:, 1], columns[:, 2]

@@ -19,8 +19,8 @@ class Namespaces:
     def meant(self, term: PodTerm, namespace: str, *, must_exist: bool) -> bool:
         """Return True if a term selects pods in this namespace.
 
-        Volcano resolves the selector of an incoming pod's term among the namespaces that exist (`must_exist`), and
-        takes a missing namespace as one without labels when it judges the terms of pods that run already.
+        Volcano resolves the selector of an incoming pod's term among existing namespaces (`must_exist`), and treats a
+        missing namespace as one without labels when it evaluates the terms of running pods.
         """
         if namespace in term.namespaces:
             return True

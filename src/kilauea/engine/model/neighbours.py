@@ -1,9 +1,9 @@
 """Counts of the pods that match a selector, by node and by topology domain, kept up to date within a session.
 
-Inter-pod affinity, anti-affinity and topology spread all ask the same two questions, for predicates and for scores
-alike: how many placed pods match this (`matching`), and what the terms of placed pods say about this pod (`around`).
-Both are counted once, when first asked, and catch up with what was placed since. In a cluster where no pod selects pods
-nothing is counted at all.
+Inter-pod affinity, anti-affinity and topology spread need the same two counts, for predicates and for scores: the
+placed pods that match a selector (`matching`), and the terms of placed pods that match a pod (`around`). Both are
+counted once, at the first use, and then updated with later placements. In a cluster where no pod selects others,
+nothing is counted.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from kilauea.engine.model.tasks import Task
 
 
 class Wanted(NamedTuple):
-    """Pods to count: they match every term; pods that are being deleted count or not."""
+    """Pods to count: those that match every term, with or without pods that are being deleted."""
 
     terms: tuple[PodTerm, ...]
     terminating_too: bool = True
 
 
 class MatchCount:
-    """Placed pods that match `Wanted`: by node, and by domain of any label that was asked for.
+    """Placed pods that match `Wanted`: by node, and by domain of the labels used so far.
 
     Args:
         by_node: (N,) number of pods.
@@ -59,7 +59,7 @@ class MatchCount:
         return count
 
     def follow(self, nodes: NodeTable, moves: Moves) -> None:
-        """Count the pods that moved since the last look."""
+        """Count the pods that moved since the last update."""
         seen, self._seen = self._seen, len(moves)
         if self._seen - seen <= FEW:
             for label_class, node, by in moves.few_since(seen):
@@ -96,13 +96,13 @@ class Neighbours:
         self._classes = classes
         self.namespaces = namespaces
         self.needed = needed
-        """True if any pod of the cluster selects others; if not, nothing here is ever asked."""
+        """True if any pod of the cluster selects others; otherwise nothing here is used."""
         self._matching: dict[Wanted, MatchCount] = {}
         self._moves = Moves()
         self._carriers = carriers
         self._terms: PlacedTerms | None = None
 
-    # --- questions
+    # --- queries
 
     def matching(self, wanted: Wanted) -> MatchCount:
         """Placed pods that match."""
@@ -120,7 +120,7 @@ class Neighbours:
         return all(self._matches(term, pod) for term in wanted.terms)
 
     def around(self, pod: LabelClass) -> Around:
-        """The sums of the terms of placed pods that mean this pod; terms are collected when first asked for."""
+        """The sums of the terms of placed pods that match this pod; terms are collected at the first use."""
         if self._terms is None:
             self._terms = PlacedTerms(self._nodes, self._classes, self.namespaces)
             for task in self._carriers:
@@ -132,14 +132,14 @@ class Neighbours:
     # --- changes
 
     def placed(self, task: Task, node: int, by: int) -> None:
-        """A pod came to a node's view (`by` 1) or left it (-1)."""
+        """Record that a pod was added to a node's view (`by` 1) or removed (-1)."""
         if self._matching:
             self._moves.add(task.label_class, node, by)
         if self._terms is not None and task.spec.carries_terms:
             self._terms.placed(task.spec, node, by)
 
     def _classes_of(self, terms: Iterable[PodTerm]) -> NDArray[np.bool_]:
-        """(C + 1,) classes that every term selects; the last one stands for no class."""
+        """(C + 1,) classes that every term selects; the last entry means no class."""
         mask = np.ones(len(self._classes) + 1, dtype=bool)
         mask[-1] = False
         for term in terms:

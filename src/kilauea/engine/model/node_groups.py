@@ -12,7 +12,7 @@ from kilauea.api.quantity import resource_amounts
 from kilauea.api.scheduling import NodeGroupTerms, QueueAffinity
 
 SHOWN = 200
-"""Characters of an annotation that a message repeats."""
+"""Maximum number of characters of an annotation in messages."""
 
 
 class NodeGroups(NamedTuple):
@@ -27,18 +27,18 @@ class NodeGroups(NamedTuple):
 
 
 class GroupLimits(NamedTuple):
-    """The most that a queue may use in each node group that it names."""
+    """The maximum usage of a queue in each node group that it names."""
 
     amounts: Mapping[str, Mapping[str, int]] = MappingProxyType({})
     fault: str = ""
-    """The reason why the annotation cannot be read; empty if it can."""
+    """The reason why the annotation is invalid; empty if it is valid."""
 
 
 NO_LIMITS = GroupLimits()
 
 
 def node_groups_of(affinity: QueueAffinity | None) -> NodeGroups | None:
-    """Return the node groups that a queue names; None without the field, which is not the same as an empty one."""
+    """Return the node groups that a queue names; None without the field, which differs from an empty one."""
     if affinity is None:
         return None
     near, far = _terms(affinity.node_group_affinity), _terms(affinity.node_group_anti_affinity)

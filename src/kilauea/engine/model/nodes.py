@@ -54,7 +54,7 @@ class NodeFacts:
     capacity: tuple[int, int] = (0, 0)
     """Cpu and memory of the whole machine; the allocatable amounts if the object does not contain them."""
     evicts_offline: bool = False
-    """The agent on the node is evicting offline pods."""
+    """True if the agent on the node is evicting offline pods."""
 
 
 def facts_of(node: Node) -> NodeFacts:

@@ -1,7 +1,7 @@
 """NUMA: the processors of nodes in Numatopologies, and the exclusive processors that pods request.
 
-Sets of processors are masks, integers with a bit for each. The algorithms are the kubelet's static CPU manager and its
-topology manager, with processors as the only resource: where it would start a pod, and on which NUMA nodes.
+Sets of processors are masks, integers with a bit for each. The algorithms are those of the kubelet's static CPU manager
+and its topology manager, with processors as the only resource.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kilauea.engine.model.service_classes import GUARANTEED, qos_of
 BEST_EFFORT, RESTRICTED, SINGLE = "best-effort", "restricted", "single-numa-node"
 STATIC = "static"
 MOST_NUMA_NODES = 8
-"""The kubelet supports no more."""
+"""The maximum that the kubelet supports."""
 
 
 class NumaWish(NamedTuple):
@@ -31,11 +31,11 @@ class NumaWish(NamedTuple):
     policy: str
     """The policy that it names; empty for none."""
     containers: tuple[tuple[str, int], ...]
-    """Name and number of processors of each container, 0 for one that shares; unnamed unless there is a policy."""
+    """Name and number of processors of each container, 0 for shared ones; unnamed unless there is a policy."""
 
 
 def numa_wish(pod: Pod) -> NumaWish | None:
-    """The wish of a pod; None unless it is of class Guaranteed, and names a policy or wants whole processors."""
+    """The wish of a pod; None unless its QoS class is Guaranteed and it names a policy or requests whole processors."""
     policy = pod.annotations.get(wellknown.NUMA_POLICY, "")
     policy = "" if policy == "none" else policy
     containers = pod.spec.containers or ()
@@ -49,7 +49,7 @@ def numa_wish(pod: Pod) -> NumaWish | None:
 
 
 class Place(NamedTuple):
-    """The place of a processor in its machine."""
+    """The location of a processor in its machine."""
 
     cpu: int
     numa: int
@@ -59,7 +59,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Hardware:
-    """The processors of a machine, and how many are reserved for the system. Equal machines are equal."""
+    """The processors of a machine, and the number reserved for the system. Equal machines are equal."""
 
     places: tuple[Place, ...]
     reserved_count: int
@@ -91,7 +91,7 @@ class Hardware:
 
     @cached_property
     def reserved(self) -> int:
-        """Processors of the system."""
+        """Processors reserved for the system."""
         return self.take(self.all, min(self.reserved_count, self.all.bit_count())) or 0
 
     @cached_property
@@ -106,7 +106,7 @@ class Hardware:
         return tuple((size, cpus) for size, _, cpus in sorted(out))
 
     def take(self, free: int, count: int) -> int | None:
-        """This many processors of a free set, whole sockets first, then cores, then single ones; None if too few."""
+        """Take this many processors of a free set: whole sockets, then cores, then single ones; None if too few."""
         if free.bit_count() < count:
             return None
         taken = 0
@@ -125,7 +125,7 @@ class Hardware:
         return taken
 
     def _whole_parts(self, free: int) -> Iterator[int]:
-        """Sockets that are wholly free, then cores that are, those of the fullest socket first."""
+        """Entirely free sockets, then entirely free cores, those of the fullest socket first."""
         yield from (mask for mask in self.sockets.values() if mask & free == mask)
         whole = [(core, mask) for core, mask in self.cores.items() if mask & free == mask]
         per_socket: dict[int, int] = {}
@@ -135,7 +135,7 @@ class Hardware:
         yield from (mask for _, mask in whole)
 
     def _rank(self, core: tuple[int, int], left: int, taken: int) -> tuple[int, ...]:
-        """Order in which single processors are taken: close to those that are taken, from what is fullest."""
+        """Order in which single processors are taken: near those already taken, then from the fullest parts."""
         socket = self.sockets[core[0]]
         return -(socket & taken).bit_count(), (socket & left).bit_count(), (self.cores[core] & left).bit_count(), *core
 
@@ -144,15 +144,15 @@ class Assignment(NamedTuple):
     """The outcome for a pod on a node."""
 
     refused: int
-    """Number of the container that is not admitted, from 1; 0 if all are."""
+    """Number of the first container that is not admitted, from 1; 0 if all are."""
     cpus: int
     """Processors that the pod gets."""
     lacking: bool
-    """True if the policy admits the pod although there are too few processors for it."""
+    """True if the policy admits the pod although it has too few processors."""
 
 
 def assign(hardware: Hardware, policy: str, free: int, wish: NumaWish) -> Assignment:
-    """The outcome for a pod on a node with these free processors, one container after another."""
+    """The outcome for a pod on a node with these free processors, container by container."""
     given, lacking = 0, False
     for number, (_, count) in enumerate(wish.containers, 1):
         if not count:
@@ -172,7 +172,7 @@ def assign(hardware: Hardware, policy: str, free: int, wish: NumaWish) -> Assign
 
 
 def _best_union(hardware: Hardware, free: int, count: int) -> tuple[int, bool, int]:
-    """The NUMA nodes for this many processors: their processors, if there could be no fewer nodes, and their number."""
+    """The NUMA nodes for this many processors: their processors, True if their number is minimal, and their number."""
     fewest = 0
     for size, cpus in hardware.unions:
         if not fewest and cpus.bit_count() >= count:
@@ -191,9 +191,9 @@ class NumaFacts:
     hardware: Hardware | None
     """None if the object describes no processors."""
     free: int
-    """Processors that no container has to itself, without the reserved ones."""
+    """Processors that no container uses exclusively, without the reserved ones."""
     holders: frozenset[str]
-    """Uids and names (`namespace/name`) of the pods whose processors the object knows of."""
+    """UIDs and names (`namespace/name`) of the pods whose processors the object contains."""
 
 
 def numa_facts(obj: Numatopology) -> NumaFacts:

@@ -1,8 +1,7 @@
 """Terms by which placed pods attract or repel others, and their combined effect on a pod.
 
-A thousand pods may each carry a term of their own that means all the others. So what the terms say about the pods of a
-label class is kept as sums by topology domain, which catch up with the pods that were placed since (`moves.py`), and
-which terms mean a class is found for all classes at once.
+A thousand pods may each carry a term that matches all the others. So the terms that match a label class are kept as
+sums by topology domain, updated with later placements (`moves.py`), and terms are matched with all classes at once.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from kilauea.engine.model.placements import LabelClass, LabelClasses
 from kilauea.engine.model.task_specs import PodTerm, TaskSpec
 
 FEW_TERMS = 8
-"""This many terms are compared with the labels of a pod one by one, which is quicker than with all classes."""
+"""Up to this many terms are compared with a pod's labels one by one, which is faster than with all classes."""
 
 MOST_NUMBERS = 4_000_000
-"""Numbers that are kept for label classes: those of this many domains."""
+"""Maximum number of sums for label classes: those of this many domains."""
 
 
 class Carried(NamedTuple):
@@ -37,19 +36,19 @@ class Carried(NamedTuple):
 
 
 class Around:
-    """The sums of all terms of placed pods that mean the pods of one label class."""
+    """The sums of all terms of placed pods that match the pods of one label class."""
 
     __slots__ = ("ending", "means", "repelling", "seen", "wishes")
 
     def __init__(self) -> None:
         self.repelling: dict[str, NDArray[np.int64]] = {}
-        """(D,) by topology key: how many terms in each domain keep the pods away, one for each pod that carries it."""
+        """(D,) by topology key: number of terms in each domain that repel the pods, one per pod that carries it."""
         self.ending: dict[str, NDArray[np.int64]] = {}
         """(D,) of these, the terms of pods that were terminating when the session opened."""
         self.wishes: dict[str, NDArray[np.int64]] = {}
         """(D,) by topology key: the sum of the weights of preferred terms."""
         self.means: NDArray[np.bool_] = np.zeros(0, dtype=bool)
-        """(T,) by number of a term: whether it means the pods."""
+        """(T,) by number of a term: True if it matches the pods."""
         self.seen = 0
         """Number of moves that are counted."""
 
@@ -64,25 +63,25 @@ class PlacedTerms:
         self._numbers: dict[Carried, int] = {}
         self._carried: list[Carried] = []
         self._kinds: dict[tuple[str, bool], int] = {}
-        """Numbers for topology keys of terms, and whether they are wishes."""
+        """Numbers for topology keys of terms, and True for preferred ones."""
         self._kind_of = array("i")
         self._amounts = array("i")
-        """By number of a term: its kind, and what it adds to the sums, a wish its weight."""
+        """By number of a term: its kind, and its contribution to the sums, for a preferred term its weight."""
         self._of_spec: dict[TaskSpec, tuple[int, ...]] = {}
         """Numbers of the terms of a specification."""
         self._by_label: dict[tuple[str, str], _TermGroup] = {}
-        """Terms by one label that pods have which they mean: thousands of gangs that each repel their own pods do not
-        look at one another."""
+        """Terms by one label of the pods that they match: thousands of gangs that each repel their own pods are not
+        compared with each other."""
         self._others = _TermGroup()
         self._moves, self._ending = Moves(), Moves()
         self._around: dict[int, Around] = {}
         self.most_classes = max(16, MOST_NUMBERS // max(1, len(nodes)))
-        """Label classes that are remembered; beyond that all are forgotten, and counted again when asked about."""
+        """Maximum number of label classes; beyond it, all are forgotten, and counted again when needed."""
 
     # --- changes
 
     def placed(self, spec: TaskSpec, node: int, by: int, *, ending: bool = False) -> None:
-        """A pod came to a node's view (`by` 1) or left it (-1); `ending` if it terminates."""
+        """Record that a pod was added to a node's view (`by` 1) or removed (-1); `ending` if it terminates."""
         numbers = self._of_spec.get(spec)
         if numbers is None:
             numbers = self._of_spec[spec] = tuple(self._number(each) for each in _terms_of(spec))
@@ -92,7 +91,7 @@ class PlacedTerms:
                 self._ending.add(number, node, by)
 
     def _number(self, carried: Carried) -> int:
-        """The number of a term, a new one if it has none."""
+        """The number of a term; a new term gets the next number."""
         number = self._numbers.get(carried)
         if number is None:
             number = self._numbers[carried] = len(self._carried)
@@ -105,10 +104,10 @@ class PlacedTerms:
             group.numbers.append(number)
         return number
 
-    # --- questions
+    # --- queries
 
     def around(self, pod: LabelClass) -> Around:
-        """Return the sums about a pod, as they are now."""
+        """Return the current sums for a pod."""
         around = self._around.get(id(pod))
         if around is None:
             if len(self._around) >= self.most_classes:
@@ -126,7 +125,7 @@ class PlacedTerms:
         return around
 
     def _learn(self, around: Around, pod: LabelClass) -> None:
-        """Find out which of the terms that are new to it mean a pod."""
+        """Match the terms that are new to these sums with a pod."""
         before, now = len(around.means), len(self._carried)
         if before == now:
             return
@@ -143,7 +142,7 @@ class PlacedTerms:
                     around.means[np.array(group.numbers[start:])] = self._column(group, pod)[start:]
 
     def _column(self, group: _TermGroup, pod: LabelClass) -> NDArray[np.bool_]:
-        """(k,) which of the terms of a group mean a pod, found for all label classes at once."""
+        """(k,) True for terms of a group that match a pod, computed for all label classes at once."""
         for number in group.numbers[len(group.masks) :]:
             group.masks.append(self._mask(self._carried[number].term))
         place, bit = divmod(self._classes.id_of(*pod), 8)
@@ -152,7 +151,7 @@ class PlacedTerms:
         return found
 
     def _mask(self, term: PodTerm) -> bytes:
-        """A bit for each label class: whether the term means it."""
+        """A bit for each label class: set if the term matches it."""
         names = term.namespaces
         if term.namespace_selector is not None:
             names = tuple(name for name in self._classes.namespaces if self._means(term, name))
@@ -169,7 +168,7 @@ class PlacedTerms:
         repelling: dict[str, NDArray[np.int64]],
         wishes: dict[str, NDArray[np.int64]],
     ) -> None:
-        """Add the moves after the first `seen` of terms that mean the pods."""
+        """Add the moves after the first `seen` of terms that match the pods."""
         if not around.means.any():
             return
         if len(moves) - seen <= FEW:
@@ -201,7 +200,7 @@ class PlacedTerms:
 
 
 class _TermGroup:
-    """Numbers of terms, ascending, and a bit for each label class whether they mean it, as far as that was needed."""
+    """Numbers of terms, ascending, and a bit for each label class that they match, as far as needed."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
@@ -209,7 +208,7 @@ class _TermGroup:
 
 
 def _terms_of(spec: TaskSpec) -> Iterator[Carried]:
-    """Terms by which a placed pod attracts or repels others. Required affinity is not one: it binds only its owner."""
+    """Terms by which a placed pod attracts or repels others. Required affinity is excluded: it binds only its owner."""
     for term in spec.anti_affinity:
         yield Carried(0, term)
     for weight, term in spec.preferred_pods:

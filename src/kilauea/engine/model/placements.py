@@ -1,4 +1,4 @@
-"""Places of pods as columns, so that the pods that a selector matches can be counted by node in one operation.
+"""Locations of pods as columns, so that the pods that match a selector can be counted by node in one operation.
 
 `LabelClasses` gives pods with the same namespace and labels one number; `Placements` holds, for every pod, its class
 and the row of its node. Both belong to the cluster state; `neighbours.py` counts with them in a session.
@@ -29,8 +29,8 @@ class LabelClass(NamedTuple):
 class LabelClasses:
     """Numbers for (namespace, labels).
 
-    Pods often have a label of their own, such as their index, so there may be as many classes as pods. A class is
-    therefore stored as the numbers of its namespace and labels, and its mapping is made when it is asked for.
+    Pods often have a unique label, such as their index, so there may be as many classes as pods. A class is therefore
+    stored as the numbers of its namespace and labels, and its mapping is built when needed.
     """
 
     def __init__(self) -> None:
@@ -43,9 +43,9 @@ class LabelClasses:
         self._of_key: dict[str, array[int]] = {}
         """Numbers of the labels with a key."""
         self._having: dict[str, NDArray[np.bool_]] = {}
-        """(C,) classes that have a label with a key, as far as asked for since the last new class."""
+        """(C,) classes that have a label with a key, cached until there is a new class."""
         self.namespaces: list[str] = []
-        """Of all classes."""
+        """Namespaces of all classes."""
         self._ids: dict[bytes, int] = {}
         self._classes: list[bytes] = []
         """By class, the number of its namespace and those of its labels in order."""
@@ -54,7 +54,7 @@ class LabelClasses:
         return len(self._classes)
 
     def id_of(self, namespace: str, labels: Mapping[str, str]) -> int:
-        """The number of the class, a new one if it has none."""
+        """The number of the class; a new class gets the next number."""
         numbers = array(_NUMBERS, (self._number((namespace,)), *sorted(map(self._number, labels.items()))))
         key = numbers.tobytes()
         known = self._ids.get(key)
@@ -67,7 +67,7 @@ class LabelClasses:
         return known
 
     def _number(self, text: tuple[str, ...]) -> int:
-        """The number of a label or namespace, a new one if it has none."""
+        """The number of a label or namespace; a new one gets the next number."""
         number = self._numbers.get(text)
         if number is None:
             number = self._numbers[text] = len(self._texts)
@@ -126,9 +126,9 @@ class LabelClasses:
 
 
 class Placements:
-    """For every task a row with its label class, the node that carries it (-1 for none), and when it started there.
+    """Rows of tasks: the label class, the node that it counts on (-1 for none), and its start time there.
 
-    Rows of tasks that are gone are used again.
+    Rows of deleted tasks are reused.
     """
 
     def __init__(self) -> None:
@@ -136,12 +136,12 @@ class Placements:
         self.node: NDArray[np.int32] = np.full(64, -1, dtype=np.int32)
         self.terminating: NDArray[np.bool_] = np.zeros(64, dtype=bool)
         self.started: NDArray[np.int64] = np.zeros(64, dtype=np.int64)
-        """Time at which a running pod started, in microseconds since 1970; 0 if it does not run, or does not tell."""
+        """Start time of a running pod, in microseconds since 1970; 0 if it does not run or the time is unknown."""
         self._free: list[int] = []
         self._size = 0
 
     def admit(self, label_class: int) -> int:
-        """A row for a task, which is nowhere yet."""
+        """Return a new row for a task without a node."""
         if self._free:
             row = self._free.pop()
         else:
@@ -156,12 +156,12 @@ class Placements:
         return row
 
     def put(self, row: int, node: int, terminating: bool) -> None:
-        """The task of a row is on a node, by the node's row."""
+        """Set the node of a task, by row."""
         self.node[row] = node
         self.terminating[row] = terminating
 
     def release(self, row: int) -> None:
-        """Take a task's row away."""
+        """Release a task's row."""
         self.node[row] = -1
         self.label_class[row] = 0
         self._free.append(row)
@@ -175,5 +175,5 @@ class Placements:
 
 
 def selected_keys(selectors: Iterable[Selector | None]) -> set[str]:
-    """Label keys that any of the selectors names."""
+    """Label keys that occur in the selectors."""
     return {requirement.key for selector in selectors if selector for requirement in selector}

@@ -15,7 +15,7 @@ from kilauea.engine.model.resources import ResourceAxis
 def sum_jobs(
     queues: Mapping[str, Queue], queue_of: NDArray[np.integer], table: JobTable, axis: ResourceAxis
 ) -> NDArray[np.intp]:
-    """Give every queue what its jobs hold and request; the answer is how many jobs each has, by the queue's row.
+    """Set the sums of each queue over its jobs; returns the number of jobs by the queue's row.
 
     Args:
         queues: by name.
@@ -31,7 +31,7 @@ def sum_jobs(
     for field in ("allocated", "pending", "elastic", "reserved"):
         out = sums[field] = np.zeros((len(axis), len(ordered)), dtype=np.int64)
         amounts = getattr(table, field)[:, : len(table)]
-        # Most rows are empty: in a quiet cluster nothing waits, and few jobs request devices.
+        # Most rows are empty: in an idle cluster nothing waits, and few jobs request devices.
         for r in amounts.any(axis=1).nonzero()[0].tolist():
             np.add.at(out[r], rows, amounts[r] if everything else amounts[r, jobs])
     held = [_by_queue(sums[f], axis) for f in ("allocated", "elastic", "reserved")]

@@ -1,7 +1,7 @@
 """The tree of queues by `spec.parent`, under the queue `root`.
 
-A queue whose way to the root does not end there is left out with everything below it, and named as a fault: a parent
-that does not exist, or a queue inside itself.
+A queue without a path to the root is left out with all its descendants and reported as a fault: its parent does not
+exist, or it is its own ancestor.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class QueueTree:
     """The children and parents of queues.
 
     Attributes:
-        ancestors: by queue, its ancestors from the root to the parent; only queues that hang on the root.
+        ancestors: by queue, its ancestors from the root to the parent; only for queues with a path to the root.
         children: by queue, the names of its children, in order.
-        faults: by queue, why it is left out.
+        faults: by queue, the reason why it is left out.
     """
 
     ancestors: dict[str, tuple[Queue, ...]] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class QueueTree:
 
     @cached_property
     def below(self) -> dict[str, list[str]]:
-        """By queue of the tree: itself, and all that stand below it."""
+        """By queue of the tree: the queue and all its descendants."""
         below = {name: [name] for name in self.ancestors}
         for name, way in self.ancestors.items():
             for ancestor in way:
@@ -55,7 +55,7 @@ class QueueTree:
         yield from reversed(self.ancestors.get(queue.name, ()))
 
     def common_level(self, a: str, b: str) -> int:
-        """Index of the last equal entry of both lists of ancestors; 0 when only the root is shared, or nothing."""
+        """Index of the last equal entry of both lists of ancestors; 0 if only the root is shared, or nothing."""
         level = 0
         for index, (x, y) in enumerate(zip(self.ancestors.get(a, ()), self.ancestors.get(b, ()), strict=False)):
             if x is not y:
@@ -72,7 +72,7 @@ class QueueTree:
 
 
 def build_queue_tree(queues: Mapping[str, Queue]) -> QueueTree:
-    """The tree of these queues; an empty parent means the root."""
+    """Build the tree of these queues; an empty parent means the root."""
     tree = QueueTree()
     for name in sorted(queues):
         way, fault = _way_to_root(name, queues)
@@ -86,7 +86,7 @@ def build_queue_tree(queues: Mapping[str, Queue]) -> QueueTree:
 
 
 def _way_to_root(name: str, queues: Mapping[str, Queue]) -> tuple[list[str], TreeFault | None]:
-    """Ancestors from the root to the parent, or why there is no way."""
+    """Ancestors from the root to the parent, or the reason why there is no path."""
     way: list[str] = []
     at = name
     while at != ROOT_QUEUE:

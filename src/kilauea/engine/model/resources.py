@@ -1,11 +1,11 @@
 """Amounts of resources, and the comparisons that the rules of queues and jobs use.
 
 An amount map is `{resource name: amount}` in the units of `kilauea.api.quantity.amount`: milli-cores, bytes, counts,
-milli-units. Jobs and queues count in such maps (exact integers, floats only where shares are computed); nodes count in
-arrays with one row a resource, whose order is a `ResourceAxis`.
+milli-units. Jobs and queues use such maps (exact integers, floats only where shares are computed); nodes use arrays
+with one row per resource, whose order is a `ResourceAxis`.
 
-A missing scalar is not always a zero: where Volcano treats the two differently, the function says so.
-Formulas: spec of the scheduler, 1.1, and of the queue plugins, 1.1.
+A missing scalar is not always zero: functions document where Volcano treats the two differently. Formulas: spec of the
+scheduler, 1.1, and of the queue plugins, 1.1.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MEMORY = "memory"
 PODS = "pods"
 
 ALWAYS = (CPU, MEMORY)
-"""Resources that every amount map is taken to have, with 0 when they are not written."""
+"""Resources that every amount map implicitly contains, with 0 unless given."""
 
 MOST = 1 << 62
-"""Sums above this stand for it in arrays."""
+"""Larger sums are reduced to this in arrays."""
 
 MOST_PODS = (1 << 31) - 1
-"""Counts of pods above this stand for it."""
+"""Larger counts of pods are reduced to this."""
 
 EPSILON = 0.1
 """Two amounts closer than this are equal (a tenth of a milli-core, of a byte, of a milli-unit)."""
@@ -46,7 +46,7 @@ class ResourceAxis:
         return len(self.names)
 
     def admit(self, names: Iterable[str]) -> None:
-        """Give every name a row; names already there keep theirs."""
+        """Assign a row to every name; existing names keep theirs."""
         for name in names:
             if name not in self.rows:
                 self.rows[name] = len(self.names)
@@ -76,7 +76,7 @@ def within(value: int, least: int, most: int) -> int:
 
 
 def names(a: Amounts) -> list[str]:
-    """Resources of which there is some, in the order of `order_of`."""
+    """Resources with a nonzero amount, in the order of `order_of`."""
     return sorted((name for name, value in a.items() if value >= EPSILON), key=order_of)
 
 
@@ -86,28 +86,28 @@ def order_of(name: str) -> tuple[int, str]:
 
 
 def is_empty(a: Amounts) -> bool:
-    """Nothing but perhaps pod slots."""
+    """Return True if all amounts except pod slots are zero."""
     return all(value < EPSILON for name, value in a.items() if name != PODS)
 
 
 def add(a: dict[str, float], b: Amounts, times: float = 1) -> None:
-    """Add `b` (`times` over) to `a` in place."""
+    """Add `b`, multiplied by `times`, to `a` in place."""
     for name, value in b.items():
         a[name] = a.get(name, 0) + value * times
 
 
 def less_equal(a: Amounts, b: Amounts) -> bool:
-    """cpu, memory and every scalar that `a` lists fit in `b`; what only `b` lists is not looked at."""
+    """Return True if cpu, memory and every scalar in `a` fit in `b`; resources only in `b` are ignored."""
     return all(a.get(name, 0) - b.get(name, 0) < EPSILON for name in (*ALWAYS, *a))
 
 
 def insufficient(a: Amounts, limit: Amounts, asked: Amounts) -> list[str]:
-    """Resources that are asked for (pod slots aside) and of which `a` is above `limit`; exact, without tolerance."""
+    """Requested resources (without pod slots) for which `a` exceeds `limit`; exact, without tolerance."""
     return [name for name in names(asked) if name != PODS and a.get(name, 0) > limit.get(name, 0)]
 
 
 def exceeded(a: Amounts, b: Amounts) -> dict[str, float]:
-    """The excess of `a` over `b`. cpu and memory are always there; a scalar only where there is some."""
+    """The excess of `a` over `b`. cpu and memory are always included, scalars only if nonzero."""
     out = {name: max(a.get(name, 0) - b.get(name, 0), 0) for name in ALWAYS}
     for name, value in a.items():
         if name not in out and value - b.get(name, 0) > 0:
@@ -116,7 +116,7 @@ def exceeded(a: Amounts, b: Amounts) -> dict[str, float]:
 
 
 def cap(a: Amounts, b: Amounts, *, missing_is_zero: bool = False) -> dict[str, float]:
-    """`a` cut down to `b`. A scalar that `b` does not list is unlimited, or zero if `missing_is_zero`."""
+    """`a` reduced to at most `b`. A scalar missing in `b` is unlimited, or zero if `missing_is_zero`."""
     out: dict[str, float] = {}
     for name in (*ALWAYS, *(n for n in a if n not in ALWAYS)):
         value = a.get(name, 0)
@@ -127,25 +127,25 @@ def cap(a: Amounts, b: Amounts, *, missing_is_zero: bool = False) -> dict[str, f
 
 
 def largest(a: Amounts, b: Amounts) -> dict[str, float]:
-    """The larger of both in every resource that either lists."""
+    """The larger amount of each resource in either map."""
     return {name: max(a.get(name, 0), b.get(name, 0)) for name in {**a, **b}}
 
 
 def share(part: float, whole: float) -> float:
-    """`part / whole`; of nothing, 0 if none is used and 1 otherwise."""
+    """`part / whole`; if `whole` is 0, 0 for a zero part and 1 otherwise."""
     if whole == 0:
         return 0.0 if part == 0 else 1.0
     return part / whole
 
 
 def ranked_shares(part: Amounts, whole: Amounts) -> list[float]:
-    """The shares that `part` is of `whole`, of each resource of which `whole` has some, the largest first."""
+    """The fractions of `whole` that `part` is, for each nonzero resource of `whole`, largest first."""
     return sorted((part.get(name, 0) / value for name, value in whole.items() if value >= EPSILON), reverse=True)
 
 
 def dominant_share(part: Amounts, whole: Amounts) -> float:
-    """The largest share that `part` is of `whole`, over the resources of which `whole` has some; 0 if it has none."""
-    # A loop, since it is asked for each queue and each waiting job in every cycle.
+    """The largest fraction of `whole` that `part` is, over the nonzero resources of `whole`; 0 without any."""
+    # A loop, since this is called for each queue and each waiting job in every cycle.
     largest_share = None
     for name, value in whole.items():
         if value >= EPSILON:

@@ -1,7 +1,7 @@
-"""Classes of service of pods (`status.qosClass`), and their limits of cpu and memory.
+"""QoS classes of pods (`status.qosClass`), and their limits of cpu and memory.
 
-A class follows from the requests and limits of cpu and memory of all containers; Kubernetes kills pods in its order
-when a node runs short, and gives whole processors only to the last class.
+The class depends on the requests and limits of cpu and memory of all containers; Kubernetes kills pods in this order
+when a node runs out of memory, and assigns whole processors only to the last class.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kilauea.api.quantity import resource_amounts
 from kilauea.engine.model.resources import CPU, MEMORY
 
 BEST_EFFORT, BURSTABLE, GUARANTEED = range(3)
-"""Classes, the one that is killed first first."""
+"""Classes, in the order in which pods are killed."""
 
 
 def qos_of(spec: PodSpec) -> int:
@@ -25,7 +25,7 @@ def qos_of(spec: PodSpec) -> int:
 
 
 def _class_of(container: Container) -> int:
-    """The class of a pod that has only containers like this one."""
+    """The class of a pod whose containers are all like this one."""
     resources = container.resources
     if resources is None or not (resources.requests or resources.limits):
         return BEST_EFFORT

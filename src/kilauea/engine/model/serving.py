@@ -1,7 +1,7 @@
 """Extended resources that devices serve: offers of nodes through their devices, and claims of pods for them.
 
-The amount that the devices of a node serve is written to the node's columns, as if the node offered it. So everything
-that counts resources of nodes counts them too: queues, sums of the cluster, scores and evictions.
+The amount that the devices of a node serve is written to the node's columns, as if the node offered it. So it counts
+wherever resources of nodes count: in queues, sums of the cluster, scores and evictions.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ class ServedResources:
         self._with_claims = with_claims
         self._tasks: dict[str, Task] = {}
         self._changed: dict[str, None] = {}
-        """Tasks that came or moved since their claims were looked at."""
+        """Tasks that were added or moved since their claims were last set."""
         self._served: tuple[tuple[str, str], ...] = ()
-        """Extended resources, and the classes that serve them; of the implicit ones those that are asked for."""
+        """Extended resources, and the classes that serve them; implicit ones only if requested."""
         self._offered_by: tuple[object, ...] = ()
 
     def put(self, task: Task) -> None:
-        """A task came, or is somewhere else now."""
+        """Record a task that was added or moved."""
         if task.spec.extended:
             self._tasks[task.key] = task
             self._changed[task.key] = None
 
     def drop(self, key: str) -> None:
-        """A task is gone."""
+        """Remove a task."""
         task = self._tasks.pop(key, None)
         if task is not None:
             self._changed.pop(key, None)
             self._table.release_extended(key, task.uid)
 
     def settle(self, nodes: NodeTable) -> None:
-        """Let devices serve the resources that classes name, and tasks claim them."""
+        """Update the resources that devices serve, and the claims of tasks for them."""
         table, names = self._table, self._table.served
-        # As what nodes offer, these count before any pod requests them: queues may deserve them.
+        # These count even before a pod requests them, like resources that nodes offer: queues may deserve them.
         nodes.axis.admit(name for name in names if not name.startswith(IMPLICIT))
         served = tuple((name, names[name]) for name in sorted(names.keys() & nodes.axis.rows.keys()))
         if not (served or self._served or table.special or table.stale_pods):
@@ -62,7 +62,7 @@ class ServedResources:
         table.stale_pods.clear()
 
     def _offer(self, nodes: NodeTable) -> None:
-        """Bring up to date what devices serve on each node."""
+        """Update the amounts that devices serve on each node."""
         table = self._table
         selectors = tuple(table.classes[of].selectors for _, of in self._served)
         offered_by = (table.inventory(nodes), nodes, nodes.changes, self._served, selectors)
@@ -71,7 +71,7 @@ class ServedResources:
             self._offered_by = offered_by
 
     def _claim(self, task: Task) -> None:
-        """Give a task the claim for its extended resources, or take it away."""
+        """Set or remove the claim of a task for its extended resources."""
         ref = self._table.claim_extended(task.key, task.uid, task.spec.extended, self._served, waits=not task.node)
         claims = (*(each for each in task.claims if not each.special), *([ref] if ref is not None else []))
         task.detail(task.details._replace(claims=claims))

@@ -1,11 +1,11 @@
-"""Nodes that schedulers divide among themselves, by their NodeShards.
+"""Nodes divided among schedulers, by their NodeShards.
 
-`spec.nodesDesired` of the NodeShard with a scheduler's name are the nodes that it should work on, `status.nodesInUse`
-those that it works on. A scheduler works on a node that it desires once no other shard has it in use.
+`spec.nodesDesired` of the NodeShard with a scheduler's name lists the nodes that it should use, `status.nodesInUse`
+those that it uses. A scheduler uses a desired node once no other shard has it in use.
 
-The live scheduler (`claims`) also waits until the API server shows the node in its own status. All NodeShards come over
-one watch, in order, so of two schedulers that took a node at the same time at least one sees both and leaves it alone.
-If each sees the other's, the one whose name is first keeps it in use, and the other one gives it up.
+The live scheduler (`claims`) also waits until the API server shows the node in its own status. All NodeShards arrive
+over one watch, in order, so if two schedulers take a node at the same time, at least one sees both and leaves the node
+alone. If each sees the other's, the scheduler whose name is first keeps the node, and the other one releases it.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from kilauea.engine.model.nodes import NodeTable
 
 NONE, SOFT, HARD = "none", "soft", "hard"
 MODES = (NONE, HARD, SOFT)
-"""Modes of sharding: pods go to any node; to no node outside the shard; or there only if none inside takes them."""
+"""Modes of sharding: pods run on any node; on no node outside the shard; or outside only if no node inside fits."""
 OUTSIDE = "node isn't in scheduler node shard"
 """The reason why a node outside is rejected, in Volcano's words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """The part of the cluster that a scheduler works on.
+    """The part of the cluster that a scheduler uses.
 
     Attributes:
         mode: one of `MODES`.
         name: name of its NodeShard.
-        claims: a node counts only once the NodeShard's own status has it in use.
+        claims: a node counts only once it is in use in the status of the NodeShard.
     """
 
     mode: str = NONE
@@ -43,7 +43,7 @@ class Sharding:
 
 
 class Shard(NamedTuple):
-    """A NodeShard: the nodes that its scheduler should work on, and those that it works on."""
+    """A NodeShard: the nodes that its scheduler should use, and those that it uses."""
 
     desired: frozenset[str]
     in_use: frozenset[str]
@@ -53,7 +53,7 @@ _EMPTY = Shard(frozenset(), frozenset())
 
 
 class Shards:
-    """The NodeShards of a cluster, as the scheduler of one of them sees them."""
+    """The NodeShards of a cluster, from the point of view of one scheduler."""
 
     def __init__(self, sharding: Sharding) -> None:
         self.sharding = sharding
@@ -82,19 +82,19 @@ class Shards:
         return self._shards.get(self.sharding.name, _EMPTY)
 
     def put(self, obj: NodeShard) -> None:
-        """Take in a NodeShard."""
+        """Add or replace a NodeShard."""
         status = obj.status
         in_use = frozenset((status.nodes_in_use if status else None) or ())
         self._shards[obj.name] = Shard(frozenset(obj.spec.nodes_desired or ()), in_use)
         self._usable = None
 
     def drop(self, name: str) -> None:
-        """Forget a NodeShard."""
+        """Remove a NodeShard."""
         self._shards.pop(name, None)
         self._usable = None
 
     def usable(self) -> frozenset[str]:
-        """Return the nodes to which the scheduler may bring pods of its own."""
+        """Return the nodes on which the scheduler may place pods."""
         if self._usable is None:
             desired, in_use = self.own
             usable = desired & in_use if self.sharding.claims else desired
@@ -104,7 +104,7 @@ class Shards:
     def wanted(self) -> frozenset[str]:
         """Return the nodes that the scheduler should have in use.
 
-        A node that several schedulers have in use stays with the one whose name is first.
+        A node in use by several schedulers stays with the one whose name is first.
         """
         desired, in_use = self.own
         others = self._others()

@@ -22,23 +22,23 @@ HOLDING = frozenset({BOUND, BINDING, RUNNING, ALLOCATED})
 """States in which a task holds its share of the queue (AllocatedStatus)."""
 
 CHARGED = HOLDING | {PIPELINED}
-"""States in which what a task requests counts for its job and queue: it holds it, or is promised it."""
+"""States in which a task's requests count for its job and queue: it holds them, or is nominated."""
 
 READY = (BOUND, BINDING, RUNNING, ALLOCATED, SUCCEEDED)
 """States that count towards a gang's minimum."""
 
 SCHEDULED = (RUNNING, BOUND, SUCCEEDED, FAILED)
-"""States of tasks that the cluster itself knows to be placed."""
+"""States of tasks that are placed according to the cluster."""
 
 VALID = (*READY, PIPELINED, PENDING)
-"""States of tasks that may still take part in a gang."""
+"""States of tasks that can still take part in a gang."""
 
 ENDED = frozenset({SUCCEEDED, FAILED})
-"""States of tasks that hold nothing on their node any more."""
+"""States of tasks that no longer hold resources on their node."""
 
 
 def of_pod(phase: str | None, deleting: bool, node: str | None) -> int:
-    """State of a pod as the API shows it."""
+    """The state of a pod in the API."""
     if phase == "Running":
         return RELEASING if deleting else RUNNING
     if phase in (None, "", "Pending"):

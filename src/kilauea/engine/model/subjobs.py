@@ -1,7 +1,7 @@
 """Sub-gangs: tasks of one job that should be closer together than the rest (spec of the scheduler, 1.5.5).
 
-A pod group's sub-group policies sort its tasks by the values of some labels. Tasks that no policy takes form the
-default sub-gang, which bears the name of the job.
+A pod group's sub-group policies group its tasks by the values of some labels. Tasks that no policy matches form the
+default sub-gang, which has the name of the job.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kilauea.engine.model.resources import MOST_PODS, within
 from kilauea.engine.model.tasks import Task
 
 LONGEST_VALUES = 128
-"""Label values longer than this stand in a key as their hash."""
+"""Longer label values are replaced by their hash in keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class SubGroup:
 
     name: str
     size: int
-    """Tasks of a sub-gang that must be placed together."""
+    """Number of tasks of a sub-gang that must be placed together."""
     minimum: int
-    """Sub-gangs that must be there."""
+    """Minimum number of sub-gangs."""
     selector: Selector | None
-    """None takes any task."""
+    """None matches any task."""
     keys: tuple[str, ...]
-    """Labels whose values tell sub-gangs apart; without any the policy takes no task."""
+    """Labels whose values distinguish sub-gangs; without any, the policy matches no task."""
     topology: NetworkTopology | None
 
 
@@ -66,14 +66,14 @@ class SubJob(TaskCounts):
 
     @property
     def order(self) -> tuple[int, str]:
-        """Fallback of the order of sub-gangs."""
+        """Fallback for the order of sub-gangs."""
         return (self.match_index, self.key)
 
 
 def sub_job_of(
     job: str, groups: Iterable[SubGroup], labels: Mapping[str, str]
 ) -> tuple[str, SubGroup | None, tuple[str, ...]]:
-    """Key of the sub-gang of a task with these labels, its policy, and the label values; the first policy that fits."""
+    """Key of the sub-gang of a task with these labels, its policy, and the label values; the first matching policy."""
     for group in groups:
         values = tuple(labels.get(key, "") for key in group.keys)
         fits = group.selector is None or matches(group.selector, labels)

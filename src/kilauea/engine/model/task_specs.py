@@ -37,15 +37,15 @@ from kilauea.engine.model.numa import NumaWish, numa_wish
 from kilauea.engine.model.resources import CPU, MEMORY, MOST_PODS, PODS, is_empty, within
 
 UNSTATED_CPU = 100
-"""Milli-cores that a container counts for in node scores when it requests none."""
+"""Milli-cores of a container without a request, in node scores."""
 MOST_WEIGHT = 100
-"""Preferences that weigh more count as this."""
+"""Larger weights of preferences are reduced to this."""
 UNSTATED_MEMORY = 200 * 1024 * 1024
-"""Bytes that a container counts for in node scores when it requests none."""
+"""Bytes of a container without a request, in node scores."""
 
 
 class PodTerm(NamedTuple):
-    """Pods that an affinity term speaks of, and the node label whose values are the topology domains."""
+    """The pods that an affinity term selects, and the node label whose values are the topology domains."""
 
     namespaces: tuple[str, ...]
     namespace_selector: Selector | None
@@ -85,11 +85,11 @@ class ClaimUse(NamedTuple):
     key: str
     """`namespace/name`."""
     own: bool
-    """Made for this very pod: the claim of a generic ephemeral volume."""
+    """True for the claim of a generic ephemeral volume of this pod."""
 
 
 class HostPort(NamedTuple):
-    """A port taken on the node itself."""
+    """A port on the node itself."""
 
     protocol: str
     ip: str
@@ -97,7 +97,7 @@ class HostPort(NamedTuple):
 
 
 class TaskSpec:
-    """The requests of a pod to a node. Equal ones are one object (see `SpecTable`), so identity is equality."""
+    """The requests of a pod. Equal ones are the same object (see `SpecTable`), so identity is equality."""
 
     __slots__ = (
         "__weakref__",
@@ -128,13 +128,13 @@ class TaskSpec:
     )
 
     requests: dict[str, int]
-    """Requests with init containers, overhead and one pod slot; never changed."""
+    """Requests with init containers, overhead and one pod slot; never modified."""
     scored_cpu: int
-    """Milli-cores for scoring, where a container that requests none counts `UNSTATED_CPU`."""
+    """Milli-cores for scoring; a container without a request counts `UNSTATED_CPU`."""
     scored_memory: int
-    """Bytes for scoring, where a container that requests none counts `UNSTATED_MEMORY`."""
+    """Bytes for scoring; a container without a request counts `UNSTATED_MEMORY`."""
     best_effort: bool
-    """Asks for nothing but a pod slot."""
+    """True if it requests only a pod slot."""
     node_selector: tuple[tuple[str, str], ...]
     node_terms: tuple[NodeTerm, ...] | None
     preferred_nodes: tuple[WeightedNodeTerm, ...]
@@ -145,28 +145,28 @@ class TaskSpec:
     preferred_pods: tuple[WeightedTerm, ...]
     spread: tuple[Spread, ...]
     claims: tuple[ClaimUse, ...]
-    """Volume claims, each once, in the order of the volumes."""
+    """Volume claims, in the order of the volumes, without repeats."""
     inline: tuple[tuple[str, str], ...]
     """CSI driver and handle of the volumes that the pod names without a claim."""
     disks: tuple[Disk, ...]
-    """Disks that the pod names without a claim, and that pods on a node may not share."""
+    """Disks that the pod names without a claim, and that pods on a node cannot share."""
     cards: CardWish | None
     """The accelerator cards that the pod names; None if it does not name one."""
     device_source: DeviceSource | None
-    """The parts of the pod from which `devices` follows; None if it requests no extended resource."""
+    """The parts of the pod that determine `devices`; None without extended resources."""
     devices: DeviceWish | None
-    """The parts of cards that the pod requests; None if it requests none."""
+    """The parts of cards that the pod requests; None without any."""
     extended: tuple[ContainerAsk, ...]
     """Extended resources by container, which devices of a class may serve."""
     numa: NumaWish | None
-    """The whole processors that the pod wants; None if it wants none."""
+    """The whole processors that the pod requests; None without any."""
     offline: bool
-    """Gives way to online pods of its node (its level of service is BE or negative)."""
+    """True if it yields to online pods on its node (its QoS level is BE or negative)."""
     revocable: bool
-    """May run on nodes that are lent for a time of the day."""
+    """True if it may run on nodes that are lent for a time of the day."""
 
     strategy: tuple[str, str] | None
-    """Type and weights by which the pod wants nodes scored, as its annotations have them."""
+    """Type and weights of node scoring, from the pod's annotations."""
 
     @property
     def selects_pods(self) -> bool:
@@ -180,14 +180,14 @@ class TaskSpec:
 
 
 class SpecTable:
-    """Interns task specs; those that no task uses any more are forgotten."""
+    """Interns task specs; unused ones are freed."""
 
     def __init__(self) -> None:
         self._known: weakref.WeakValueDictionary[tuple[object, ...], TaskSpec] = weakref.WeakValueDictionary()
         self._card_names = CardNames()
 
     def name_cards(self, names: CardNames) -> bool:
-        """Set the names of the resources of cards for all specs; return False if they are the same as before."""
+        """Set the resource names of cards for all specs; return False if they are unchanged."""
         if names == self._card_names:
             return False
         self._card_names = names
@@ -242,7 +242,7 @@ _NO_AFFINITY = Affinity()
 
 
 def is_offline(annotations: Mapping[str, str]) -> bool:
-    """Return True if the annotations say that a pod gives way to others: level BE, or a negative number."""
+    """Return True if the annotations mark a pod as offline: level BE, or a negative number."""
     level = annotations.get(wellknown.QOS_LEVEL, "")
     return level == "BE" or (level[:1] == "-" and level[1:].isdecimal())
 
@@ -257,7 +257,7 @@ def _build(requests: dict[str, int], asks: Mapping[str, object]) -> TaskSpec:
 
 
 def requests_of(spec: PodSpec) -> tuple[dict[str, int], int, int]:
-    """Requests of a pod (spec 1.4.2), and cpu and memory as scores count them."""
+    """Requests of a pod (spec 1.4.2), and cpu and memory for scoring."""
     containers = spec.containers or ()
     if len(containers) == 1 and not (spec.init_containers or spec.resources or spec.overhead):
         asked = _asked(containers[0])
@@ -288,7 +288,7 @@ def _scored(container: Container) -> Mapping[str, int]:
 def _sum_containers(
     containers: Iterable[Container], init: Iterable[Container], ask: Callable[[Container], Mapping[str, int]]
 ) -> dict[str, int]:
-    """Sum of the containers, or the largest step of the init containers where that is more."""
+    """The sum of the containers, or the largest step of the init containers if that is more."""
     total: dict[str, int] = {}
     sidecars: dict[str, int] = {}
     most: dict[str, int] = {}

@@ -17,12 +17,12 @@ from kilauea.engine.model.subjobs import SubJob
 
 @dataclass(frozen=True, slots=True)
 class Closeness:
-    """A gang's wish, with tiers as numbers.
+    """The network topology that a gang requests, with tiers as numbers.
 
     Attributes:
-        tier: the highest tier that one domain around the whole gang may have; None where the wish names no tier that
-            exists, so that it binds nothing.
-        soft: closer is better, but farther is allowed.
+        tier: the highest tier of a domain that contains the whole gang; None if the tier does not exist, so the wish
+            has no effect.
+        soft: True if closer domains are only preferred.
     """
 
     tier: int | None
@@ -30,7 +30,7 @@ class Closeness:
 
 
 def closeness(wish: NetworkTopology | None, tree: HyperNodeTree, around: Closeness | None) -> Closeness | None:
-    """A wish read against the tree; None without a wish. `around` is that of the job, for a sub-gang of it."""
+    """Resolve a wish against the tree; None without a wish. `around` is that of the job, for one of its sub-gangs."""
     if wish is None:
         return None
     if wish.mode == "soft":
@@ -42,7 +42,7 @@ def closeness(wish: NetworkTopology | None, tree: HyperNodeTree, around: Closene
 
 
 class Domains:
-    """The places of the gangs of a session, and how close they must be."""
+    """The domains of the gangs of a session, and their network topology."""
 
     def __init__(self, tree: HyperNodeTree, row_of: dict[str, int]) -> None:
         self.tree = tree
@@ -55,13 +55,13 @@ class Domains:
         """By job or sub-gang: the domain that its placed tasks are in."""
 
     def of_job(self, job: Job) -> Closeness | None:
-        """The job's own wish."""
+        """The wish of the job itself."""
         if job.key not in self._closeness:
             self._closeness[job.key] = closeness(job.topology, self.tree, None)
         return self._closeness[job.key]
 
     def of(self, job: Job, sub_job: SubJob | None) -> Closeness | None:
-        """The wish of a sub-gang; of the job, for a job without any."""
+        """The wish of a sub-gang; of the job, for a job without sub-gangs."""
         if sub_job is None:
             return self.of_job(job)
         key = f"{sub_job.key}/"
@@ -70,16 +70,16 @@ class Domains:
         return self._closeness[key]
 
     def wishes(self, job: Job) -> bool:
-        """Return True if the job or any sub-gang of it has a wish."""
+        """Return True if the job or any of its sub-gangs has a wish."""
         return job.topology is not None or any(s.topology is not None for s in job.sub_jobs.values())
 
     def binds(self, job: Job) -> bool:
-        """Return True if the job or any sub-gang of it must be inside one domain (softly, of any tier)."""
+        """Return True if the job or any of its sub-gangs must be inside one domain (softly, of any tier)."""
         parts: list[SubJob | None] = [None, *job.sub_jobs.values()]
         return any((c := self.of(job, part)) is not None and c.tier is not None for part in parts)
 
     def problem(self, job: Job) -> str:
-        """Return the reason why no domain can meet a hard wish of the job, whatever the room; empty if one can."""
+        """Return the reason why no domain can satisfy a hard wish of the job, even if empty; empty if one can."""
         for wish in (job.topology, *(sub_job.topology for sub_job in job.sub_jobs.values())):
             if wish is None or wish.mode == "soft":
                 continue
@@ -91,7 +91,7 @@ class Domains:
         return ""
 
     def _tiers(self) -> str:
-        """List the tiers that exist, with their names."""
+        """List the existing tiers, with their names."""
         names = {tier: name for name, tier in self.tree.tier_names.items()}
         tiers = sorted(set(self.tree.tiers[1:]))
         if not tiers:
@@ -99,12 +99,12 @@ class Domains:
         return f"HyperNodes have tiers {', '.join(f'{t} ({names[t]!r})' if t in names else str(t) for t in tiers)}"
 
     def gradient(self, key: str, tier: int, domain: int) -> list[list[int]]:
-        """Domains inside the one given that a part may be placed in, by tier from the closest.
+        """Domains inside a domain where a part may be placed, by tier from the closest.
 
         Args:
-            key: of the job or sub-gang.
-            tier: the highest that it allows.
-            domain: where to search; what holds the part's placed tasks bounds the search too.
+            key: key of the job or sub-gang.
+            tier: the highest allowed tier.
+            domain: the domain to search; the search is also limited to the domain of the part's placed tasks.
         """
         return [list(group) for group in self._allowed(self.search_root(key, tier, domain), tier)[0]]
 
@@ -113,7 +113,7 @@ class Domains:
         return self._allowed(self.search_root(key, tier, domain), tier)[1]
 
     def _allowed(self, start: int, tier: int) -> tuple[list[list[int]], frozenset[int]]:
-        """The domains inside one up to a tier, by tier from the closest and together; many gangs request the same."""
+        """The domains inside a domain up to a tier, by tier from the closest and together; shared by many gangs."""
         known = self._known.get((start, tier))
         if known is None:
             by_tier: dict[int, list[int]] = {}
@@ -125,7 +125,7 @@ class Domains:
         return known
 
     def search_root(self, key: str, tier: int, domain: int) -> int:
-        """Return the domain where the search starts: the one given, cut down to the part's placed tasks; -1 if none."""
+        """Return the domain where the search starts: the given one, narrowed to the part's placed tasks; -1 if none."""
         placed = self.chosen.get(key, -1)
         if placed < 0:
             return domain
@@ -139,7 +139,7 @@ class Domains:
         return domain if self.tree.inside(domain, around) else -1
 
     def locate(self, job: Job) -> None:
-        """Find the domains that the tasks of a job and of its sub-gangs are in, placed or nominated."""
+        """Find the domains of the placed and nominated tasks of a job and its sub-gangs."""
         for sub_job in job.sub_jobs.values():
             self._set(sub_job.key, self._around(sub_job))
         if job.sub_jobs:
@@ -156,7 +156,7 @@ class Domains:
         return self.tree.smallest_around(sorted(set(rows)))
 
     def position(self, row: int) -> tuple[int, int]:
-        """Sort key of nodes along the network: domain by domain, from the widest to the closest, then by row."""
+        """Sort key of nodes along the network: by domain, from the widest to the closest, then by row."""
         known = self._positions.get(row)
         if known is None:
             inner = max(self.tree.of_node[row], key=lambda number: (-self.tree.tiers[number], -number))

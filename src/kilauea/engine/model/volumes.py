@@ -1,7 +1,7 @@
 """Volumes, the claims on them, and the related objects of a cluster: storage classes, drivers, attachments.
 
-`Storage` remembers these objects by key, as part of the cluster state. It says what is; which volume a claim gets is
-decided by the predicates, session by session.
+`Storage` stores these objects by key, as part of the cluster state. The predicates assign volumes to claims, in each
+session.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from kilauea.engine.model.task_specs import ClaimUse
 FILESYSTEM = "Filesystem"
 WAIT_FOR_CONSUMER = "WaitForFirstConsumer"
 ONE_POD = "ReadWriteOncePod"
-"""Access mode of a claim that one pod at a time may use."""
+"""Access mode of a claim that only one pod can use at a time."""
 FAILED_NODES = "kilauea.io/failed-nodes"
-"""Annotation that the live scheduler assumes on a claim: nodes where it was not bound in time."""
+"""Annotation that the live scheduler adds to its view of a claim: nodes where it was not bound in time."""
 AVAILABLE, BOUND, LOST = "Available", "Bound", "Lost"
 
 
 class ClaimRef(NamedTuple):
-    """The claim that a volume is bound to or kept for; without a uid any claim of that name."""
+    """The claim that a volume is bound to or reserved for; without a UID, any claim of that name."""
 
     key: str
     uid: str
@@ -53,17 +53,17 @@ class Volume:
     phase: str
     deleting: bool
     driver: str
-    """CSI driver, also that of a volume of a kind of Kubernetes itself; empty for other sorts of volumes."""
+    """CSI driver, also for in-tree volumes; empty for other volumes."""
     handle: str
     """The driver's name for it."""
     plugin: str
-    """The in-tree plugin of Kubernetes that serves it; empty for others."""
+    """The in-tree plugin that serves it; empty for other volumes."""
     csi_terms: tuple[NodeTerm, ...] | None
-    """The nodes that reach it by its driver, where the plugin was migrated to it; None for all."""
+    """The nodes that reach it through its driver, where the plugin was migrated to it; None for all."""
 
     @property
     def free(self) -> bool:
-        """True if any claim may have it."""
+        """True if any claim may get it."""
         return self.claim is None and self.phase == AVAILABLE and not self.deleting
 
 
@@ -78,7 +78,7 @@ class Wish:
     """None for any."""
 
     def holds(self, volume: Volume) -> bool:
-        """Return True if a volume can hold what is to be stored, whichever claim it is reserved for."""
+        """Return True if a volume satisfies the requirements, regardless of its reservation."""
         return volume.size >= self.size and volume.mode == self.mode and not volume.deleting
 
     def accepts(self, volume: Volume) -> bool:
@@ -97,48 +97,48 @@ class Claim:
     class_name: str
     wish: Wish
     volume: str
-    """Name of the volume that it has, or that its owner wants it to have."""
+    """Name of its volume, or of the volume that its owner requests."""
     bound: bool
     lost: bool
     deleting: bool
     selected_node: str
-    """The node that a volume is being made for."""
+    """The node for which a volume is being provisioned."""
     failed_nodes: frozenset[str]
     """Nodes where it was not bound in time."""
     controller: str
-    """UID of the object that it belongs to."""
+    """UID of its controller."""
 
     def refers(self, ref: ClaimRef | None) -> bool:
-        """Return True if the claim of a volume is this one."""
+        """Return True if this claim is the one that a volume refers to."""
         return ref is not None and ref.key == self.key and (not ref.uid or ref.uid == self.uid)
 
 
 @dataclass(frozen=True, slots=True)
 class StorageClass:
-    """Provisioning of volumes, and when claims are bound."""
+    """Provisioning of volumes, and the time at which claims are bound."""
 
     name: str
     provisioner: str
     delayed: bool
-    """Claims are bound only once a pod uses them."""
+    """True if claims are bound only once a pod uses them."""
     topologies: tuple[NodeTerm, ...] | None
-    """The nodes that new volumes can be made for; None for all."""
+    """The nodes for which new volumes can be provisioned; None for all."""
 
     @property
     def provisions(self) -> bool:
-        """True if volumes are made on demand."""
+        """True if volumes are provisioned on demand."""
         return self.provisioner not in ("", wellknown.NO_PROVISIONER)
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Room for new volumes of a class on some nodes."""
+    """Capacity for new volumes of a class on some nodes."""
 
     class_name: str
     largest: int
-    """Bytes of the largest volume that can be made."""
+    """Maximum size of a new volume in bytes."""
     capacity: int | None
-    """Bytes of all volumes together; None if that is not known."""
+    """Bytes of all new volumes together; None if unknown."""
     nodes: Selector | None
 
 
@@ -155,37 +155,37 @@ class NodeDrivers(NamedTuple):
     """The drivers of a node."""
 
     limits: dict[str, int]
-    """The number of volumes that it takes, by driver with a limit."""
+    """Maximum number of volumes, by driver with a limit."""
     migrated: frozenset[str]
-    """Plugins of Kubernetes itself whose volumes a driver serves there."""
+    """In-tree plugins whose volumes a driver serves there."""
 
 
 class Decision(NamedTuple):
-    """The volume of a claim without one: a volume that exists, or one that will be made for a node."""
+    """The volume for an unbound claim: an existing one, or one that will be provisioned for a node."""
 
     volume: Volume | None
     row: int
-    """The row of that node."""
+    """Row of the node."""
     timeout: int
-    """Seconds in which the claim should be bound."""
+    """Seconds until the claim should be bound."""
 
 
 class ClaimVolume(NamedTuple):
-    """A volume claim of a pod that starts, and what it gets."""
+    """A volume claim of a pod that starts, and its volume."""
 
     claim: str
     """The claim, as `namespace/name`."""
     uid: str
     """Its UID."""
     volume: str
-    """The volume that it is bound to; empty if one is made for the node of the pod."""
+    """The volume to bind; empty if one is provisioned for the node of the pod."""
     class_name: str
     """Its storage class."""
     timeout: int
-    """Seconds in which it should be bound."""
+    """Seconds until it should be bound."""
 
 
-# --- from objects
+# --- parsing of objects
 
 
 def _size(q: Scalar | None) -> int:
@@ -193,10 +193,10 @@ def _size(q: Scalar | None) -> int:
 
 
 def volume_of(obj: storage.PersistentVolume) -> Volume:
-    """Read a volume; one that says nothing about its phase is available, as in a file written by hand.
+    """Read a volume; one without a phase is available, as in hand-written files.
 
     Raises:
-        QuantityError: its size cannot be read.
+        QuantityError: its size is invalid.
     """
     spec, ref = obj.spec, obj.spec.claim_ref
     affinity = spec.node_affinity
@@ -224,10 +224,10 @@ def volume_of(obj: storage.PersistentVolume) -> Volume:
 def claim_of(obj: storage.PersistentVolumeClaim) -> Claim:
     """Read a claim.
 
-    It is bound once it names a volume and binding was completed, by annotation or by phase.
+    It is bound if it names a volume and binding was completed, according to its annotation or phase.
 
     Raises:
-        QuantityError: its size cannot be read.
+        QuantityError: its size is invalid.
     """
     spec, annotations = obj.spec, obj.annotations
     asked = (spec.resources.requests if spec.resources else None) or {}
@@ -279,7 +279,7 @@ def node_drivers_of(obj: storage.CSINode) -> NodeDrivers:
 
 
 def capacity_of(obj: storage.CSIStorageCapacity) -> Capacity:
-    """Read how much room there is; no capacity means none."""
+    """Read a capacity; without a value it is zero."""
     largest = obj.capacity if obj.maximum_volume_size is None else obj.maximum_volume_size
     return Capacity(
         class_name=obj.storage_class_name,
@@ -295,7 +295,7 @@ def attachment_of(obj: storage.VolumeAttachment) -> Attachment:
 
 
 class Storage:
-    """The objects seen last, by key."""
+    """The latest objects, by key."""
 
     def __init__(self) -> None:
         self.volumes: dict[str, Volume] = {}
@@ -304,11 +304,11 @@ class Storage:
         self.drivers: dict[str, NodeDrivers] = {}
         """By node."""
         self.tracking: dict[str, bool] = {}
-        """By driver: whether it tells how much room is left."""
+        """By driver: True if it reports its capacity."""
         self.capacities: dict[str, Capacity] = {}
         self.attachments: dict[str, Attachment] = {}
         self.decided: dict[str, Decision] = {}
-        """By claim without a volume: what the running sessions give it."""
+        """By unbound claim: the volume that the running sessions assign."""
         self._kinds: dict[str, tuple[dict[str, Any], Callable[[Any], Any]]] = {
             "PersistentVolume": (self.volumes, volume_of),
             "PersistentVolumeClaim": (self.claims, claim_of),
@@ -321,20 +321,20 @@ class Storage:
 
     @property
     def kinds(self) -> list[str]:
-        """Kinds that are remembered here."""
+        """Kinds that are stored here."""
         return list(self._kinds)
 
     def keys(self, kind: str) -> list[str]:
-        """Keys of the objects of a kind; none for kinds that are not remembered here."""
+        """Keys of the objects of a kind; empty for kinds that are not stored here."""
         return list(self._kinds[kind][0]) if kind in self._kinds else []
 
     def is_delayed(self, claim: Claim) -> bool:
-        """Return True if the scheduler is to bind a claim: it has no volume yet, and its class waits for a consumer."""
+        """Return True if the scheduler should bind a claim: it is unbound, and its class waits for a consumer."""
         of = self.classes.get(claim.class_name)
         return not claim.bound and not claim.volume and of is not None and of.delayed
 
     def decisions(self, uses: Iterable[ClaimUse]) -> tuple[ClaimVolume, ...]:
-        """Return the volumes of the claims of a pod that starts, as far as they have none yet."""
+        """Return the volumes for the unbound claims of a pod that starts."""
         out = []
         for use in uses:
             claim, decision = self.claims.get(use.key), self.decided.get(use.key)
@@ -344,14 +344,14 @@ class Storage:
         return tuple(out)
 
     def put(self, obj: Object) -> None:
-        """Remember an object.
+        """Store an object.
 
         Raises:
-            QuantityError: a size cannot be read.
+            QuantityError: a size is invalid.
         """
         table, read = self._kinds[obj.kind]
         table[object_label(obj)] = read(obj)
 
     def drop(self, kind: str, key: str) -> None:
-        """Forget an object."""
+        """Remove an object."""
         self._kinds[kind][0].pop(key, None)

@@ -1,7 +1,7 @@
-"""Requests of queues and pod groups, each of which only one plugin serves.
+"""Fields of queues and pod groups that only one plugin each serves.
 
-Where that plugin is not configured such a wish is ignored, and its object has to say so. Wishes of groups are bits, so
-that those of all jobs are one column.
+If that plugin is not configured, the field is ignored, and its object gets a condition. Wishes of groups are bits, so
+those of all jobs fit in one column.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ class Wish(NamedTuple):
 
     Attributes:
         plugin: its name.
-        field: where the wish stands, for messages.
+        field: its name in messages.
         effect: what happens without the plugin.
-        keys: the annotations, if it is made by any of them.
+        keys: the annotations that set it, if any.
         tree: the plugin serves it only with `enableHierarchy`.
     """
 
@@ -101,7 +101,7 @@ NUMA_BIT, SOFT_BIT = 1 << OF_GROUPS.index(NUMA), 1 << OF_GROUPS.index(SOFT)
 
 
 def wishes_of_queue(annotations: Mapping[str, str], affinity: QueueAffinity | None) -> tuple[Wish, ...]:
-    """The wishes that a queue has."""
+    """The wishes of a queue."""
     terms = (affinity.node_group_affinity, affinity.node_group_anti_affinity) if affinity is not None else ()
     grouped = any(term is not None and (term.required or term.preferred) for term in terms)
     named = (wish for wish in OF_QUEUES if any(annotations.get(key) for key in wish.keys))
@@ -111,7 +111,7 @@ def wishes_of_queue(annotations: Mapping[str, str], affinity: QueueAffinity | No
 def wishes_of_group(
     annotations: Mapping[str, str], labels: Mapping[str, str], topologies: Iterable[NetworkTopology | None]
 ) -> int:
-    """Bits of the wishes that a pod group has itself."""
+    """Bits for the wishes in a pod group itself."""
     bits = SOFT_BIT if any(wish is not None and wish.mode == "soft" for wish in topologies) else 0
     for number, wish in enumerate(OF_GROUPS):
         if any(annotations.get(key) or labels.get(key) for key in wish.keys):
@@ -120,5 +120,5 @@ def wishes_of_group(
 
 
 def wants_numa(annotations: Mapping[str, str]) -> bool:
-    """Return True if a pod wants its cpus on certain NUMA nodes."""
+    """Return True if a pod requests its CPUs on certain NUMA nodes."""
     return annotations.get(wellknown.NUMA_POLICY, "none") not in ("", "none")

@@ -21,7 +21,7 @@ from kilauea.engine.placement.trials import Trials
 from kilauea.engine.session import Session
 
 PATIENCE = 2 * FRUITLESS
-"""Microseconds for which a group that could be placed lets groups of higher priority go first."""
+"""Microseconds for which a group that could be placed gives precedence to groups of higher priority."""
 
 STEPS_BACK = Refusal(CODE, "cannot be placed now; groups that could be are admitted before it")
 
@@ -59,7 +59,7 @@ class Precedence:
             self._holding |= job.phase == INQUEUE and not attempt.until
 
     def steps_back(self, queue: Queue, job: Job) -> bool:
-        """Return True if a group lets others go first in its turn."""
+        """Return True if a group gives precedence to others in its turn."""
         if job.min_resources is None or not self._tried:
             return False
         below = self._is_below(queue, job)

@@ -98,7 +98,7 @@ class Counted(NamedTuple):
     offered: NDArray[np.int64]
     """(r, H)"""
     everywhere: bool
-    """All domains offer all of them."""
+    """True if all domains offer all of them."""
 
 
 class NetworkTopologyAware(Plugin):
@@ -115,16 +115,16 @@ class NetworkTopologyAware(Plugin):
         self._changed = -1
         """The part of the list of changes that the sums contain; -1 initially."""
         self._totals: dict[str, dict[str, float]] = {}
-        """By part: what all its tasks request."""
+        """By part: the requests of all its tasks."""
         self._waiting: tuple[tuple[str, int], dict[str, float]] = (("", -1), {})
-        """Requests of the waiting tasks of a part; by part and number of changes, the last one only."""
+        """Requests of the waiting tasks of a part; by part and number of changes, only the latest."""
         self._near: dict[int, NDArray[np.float64]] = {}
         """By domain: nearness of the closest domains to it."""
         self._held: dict[str, NDArray[np.float64]] = {}
         """By job or sub-gang: its tasks in each of the closest domains."""
         self._sizes: dict[str, int] = {}
         self._counted: dict[TaskSpec, Counted] = {}
-        """By spec: what counts for the fullness of domains."""
+        """By spec: the resources that count for the fullness of domains."""
         session.add_hyper_node_gradient_for_job(self.name, self._for_job)
         session.add_hyper_node_gradient_for_sub_job(self.name, self._for_part)
         session.add_hyper_node_order(self.name, self._order)
@@ -137,7 +137,7 @@ class NetworkTopologyAware(Plugin):
 
     @cached_property
     def _offered(self) -> NDArray[np.int64]:
-        """(R, H) what the domains offer."""
+        """(R, H) the offers of the domains."""
         return self._sums(self._session.nodes.allocatable)
 
     def _settle_weights(self) -> None:
@@ -146,7 +146,7 @@ class NetworkTopologyAware(Plugin):
         self._weights = {name: given.resource_weights.get(name, 1) for name in listed}
         self._weights |= {CPU: given.cpu, MEMORY: given.memory}
 
-    # --- how full domains are
+    # --- fullness of domains
 
     def _sums(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
         """(R, H) sums of a column over the nodes of each domain."""
@@ -163,7 +163,7 @@ class NetworkTopologyAware(Plugin):
             figures, resources = self._figures(), len(nodes.axis)
             for row in dict.fromkeys(nodes.changed[self._changed :]):
                 grown = figures[:, row] - self._seen[:, row]
-                # Attempts that were given up have changed nodes and changed them back.
+                # Abandoned attempts have changed nodes and changed them back.
                 if not grown.any():
                     continue
                 self._seen[:, row] += grown
@@ -179,7 +179,7 @@ class NetworkTopologyAware(Plugin):
         resources = len(self._session.nodes.axis)
         return self._session.nodes.block[resources : 4 * resources]
 
-    # --- which domains to try
+    # --- domains to try
 
     def _for_job(self, job: Job, domain: int, purpose: str) -> list[list[int]]:
         needed: Amounts = job.min_resources or {}
@@ -243,7 +243,7 @@ class NetworkTopologyAware(Plugin):
                 left -= len(out[-1])
         return out
 
-    # --- how good a domain is
+    # --- scores of domains
 
     def _order(self, part: Part, domains: Sequence[int]) -> dict[int, float]:
         """Return the fullness of each domain with the whole part; for ties, the share of the part already there."""
@@ -274,7 +274,7 @@ class NetworkTopologyAware(Plugin):
         used, offered = self._used[rows, domains], self._offered[rows, domains]
         return kernels.fullness(used, amounts, offered, weights, complete=False) / whole
 
-    # --- how good a node is
+    # --- scores of nodes
 
     def _applies(self, shape: TaskShape) -> bool:
         if self._alone:
@@ -290,7 +290,7 @@ class NetworkTopologyAware(Plugin):
     def _nearness(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
         """(n,) 1 in the domain where the part is, less the wider the domain that holds both (spec 10.5).
 
-        Among the best nodes: more where more of the part's tasks are in the closest domain.
+        Among the best nodes, those with more of the part's tasks in the closest domain score higher.
         """
         lowest = nodes.take(self._closest)
         near = self._near_to(self._session.domains.chosen[shape.owner])
@@ -368,7 +368,7 @@ class NetworkTopologyAware(Plugin):
         tiers, weights = self._faded
         domains, place = self._places
         if len(tiers) > MANY_TIERS:
-            # Absurdly deep trees cost one look at a table instead of one at each tier.
+            # For extremely deep trees, one table look-up replaces one for each tier.
             table = nodes.take(self._domains_by_tier)
             deep = np.full(len(nodes), weights - sum(tiers.values()))
             return (deep + np.array(list(tiers.values())) @ by_domain[table]) / weights * factor
@@ -405,7 +405,7 @@ class NetworkTopologyAware(Plugin):
         steps = [max(tier - 1, 0) for tier in tiers]
         heaviest = steps[-1] if fading > 1 else steps[0]
         weights = [fading ** (step - heaviest) for step in steps]
-        # Tiers 0 and 1 count alike.
+        # Tiers 0 and 1 count the same.
         whole = weights[0] * (2 if tiers[0] < 1 < tiers[-1] and 1 not in tiers else 1)
         for number, step in enumerate(steps[1:]):
             after = weights[number] * fading

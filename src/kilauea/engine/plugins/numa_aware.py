@@ -176,7 +176,7 @@ class NumaAware(Plugin):
             self._states.append(state)
         return number
 
-    # --- the answer for a wish
+    # --- results for a wish
 
     def _matters(self, shape: TaskShape) -> bool:
         wish = shape.spec.numa

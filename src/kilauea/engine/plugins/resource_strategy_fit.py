@@ -75,7 +75,7 @@ from kilauea.engine.session import Session
 
 LEAST, MOST = TYPES = ("LeastAllocated", "MostAllocated")
 A_GIGABYTE = 10**9 // 1000
-"""Bytes for a thousandth of a device at a rate of 1."""
+"""Bytes per thousandth of a device at a rate of 1."""
 SHOWN = 200
 
 NO_WEIGHTS: dict[str, int] = {}
@@ -347,7 +347,7 @@ class ResourceStrategyFit(Plugin):
         codes = np.zeros(idle.shape[1], dtype=np.int64)
         for number, (row, cores, gigabytes) in reversed(list(enumerate(self._kept, start=1))):
             free = np.maximum(idle[row], 0)
-            # A device is 1000 in its unit and a core is 1000 thousandths, so that the rate needs no factor.
+            # A device is 1000 in its unit and a core is 1000 thousandths, so the rate needs no factor.
             short = (cpu < free * cores) | (memory < free * gigabytes * A_GIGABYTE)
             codes[short & (free > 0)] = number
         return codes

@@ -48,7 +48,7 @@ class ResourceQuota(Plugin):
         for _, quota in sorted(session.state.quotas.items()):
             self._quotas.setdefault(quota.namespace, []).append(quota)
         self._admitted: dict[str, dict[str, float]] = {}
-        """By namespace: the minima of jobs that were admitted in this session."""
+        """By namespace: the minima of jobs admitted in this session."""
         session.add_job_enqueueable(self.name, self._enqueueable)
         session.add_job_enqueued(self.name, self._enqueued)
 
@@ -73,7 +73,7 @@ class ResourceQuota(Plugin):
 
 
 def minimum(job: Job) -> dict[str, float]:
-    """The minimum of a job under all names that quotas may have."""
+    """The minimum of a job, under all names that quotas may use."""
     return {**(job.min_resources or {}), **job.uncounted_minimum}
 
 
@@ -83,7 +83,7 @@ def taken(quota: Quota, admitted: Amounts, name: str) -> float:
 
 
 def refusal(job: Job, quota: Quota, asked: Amounts, admitted: Amounts, beyond: list[str]) -> Refusal:
-    """Return the reason why the quota rejects the job; the numbers are of the first resource that is short."""
+    """Return the reason why the quota rejects the job, with the numbers of the first insufficient resource."""
     parts = (("requested", asked), ("used", quota.used), ("limited", quota.hard))
     texts = [f"{word}: {listed(amounts, sorted(beyond))}" for word, amounts in parts]
     message = f"resource quota insufficient, {', '.join(texts)}"

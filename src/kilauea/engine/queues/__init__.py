@@ -1,1 +1,1 @@
-"""Queues: their order, what they may still use, what they lend each other, and their faults."""
+"""Queues: their order, their remaining quota, lending, and faults."""

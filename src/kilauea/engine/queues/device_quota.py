@@ -1,10 +1,10 @@
 """Quotas of queues for devices in resource claims: `deviceclass/<class>` in a queue's capability.
 
 A pod with extended resources claims devices only on nodes where devices serve them. So before its node is known, only
-what it would claim on every node counts; a predicate excludes the nodes where it would claim more than its queue may.
+the devices that it claims on every node count; a predicate excludes nodes where it would exceed its queue's quota.
 
-Each queue on the way to the root counts for itself which claims its pods hold, so a claim that several of them share
-counts once, and until the last of them is gone. A class without an entry is not limited, nor is one with 0.
+Each queue on the path to the root counts the claims of its pods, so a claim that several of them share counts once, and
+until the last of them is gone. A class without an entry, or with 0, is unlimited.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Minimum(NamedTuple):
     """Claims of the minimum of a job."""
 
     claims: tuple[str, ...] = ()
-    """Claims of its pods, each once."""
+    """Claims of its pods, without repeats."""
     others: Mapping[str, int] = NONE
-    """Charges for pods that have not come yet."""
+    """Charges for pods that do not exist yet."""
 
 
 BEYOND = Rejection("DeviceQuotaExceeded", "node(s) had devices for the extended resource that the queue may not use")
@@ -48,7 +48,7 @@ class DeviceQuota:
 
     Args:
         session: the session.
-        way_up: the queues that bind a queue: itself, its parent, and so on.
+        way_up: the queues that limit a queue: itself, its parent, and so on.
         capacities: amounts of capacities count, too.
     """
 
@@ -61,9 +61,9 @@ class DeviceQuota:
         self._users: dict[str, Counter[str]] = {}
         """By queue, by claim: pods that hold it."""
         self._held: dict[str, Charges] = {}
-        """By queue, what its pods hold."""
+        """By queue, the amounts that its pods hold."""
         self._admitted: dict[str, list[Minimum]] = {}
-        """By queue, what is kept for groups that are admitted and not placed."""
+        """By queue, the minima of groups that are admitted and not placed."""
         for task in session.state.with_resource_claims.values():
             row = int(session.state.placements.node[task.row])
             if row >= 0 and task.status not in (*status.ENDED, status.RELEASING):
@@ -89,7 +89,7 @@ class DeviceQuota:
         return self._way_up(queue) if queue is not None else ()
 
     def _charges(self, key: str, row: int | None = None) -> Charges:
-        """Charges of a claim on the node in a row; without a row, what it is charged on every node."""
+        """Charges of a claim on the node in a row; without a row, those on every node."""
         claim, content = self._claims.get(key), self._table.contents.get(key)
         if claim is None:
             return {}
@@ -103,7 +103,7 @@ class DeviceQuota:
     # --- nodes that offer an extended resource themselves, among those where devices serve it
 
     def register(self, plugin: str) -> None:
-        """Exclude nodes where a pod would claim more devices than its queue may have."""
+        """Exclude nodes where a pod would exceed the device quota of its queue."""
         session = self._session
         if all(column.all() for column in session.nodes.by_class.values()):
             return
@@ -117,7 +117,7 @@ class DeviceQuota:
         )
 
     def _queue_with_choice(self, task: Task) -> str | None:
-        """The queue of a pod that claims devices on some nodes only."""
+        """The queue of a pod that claims devices only on some nodes."""
         contents = (self._table.contents.get(ref.key) for ref in task.claims if ref.special)
         job = self._session.state.jobs.get(task.group)
         if job is None or job.queue not in self._session.queues:
@@ -126,7 +126,7 @@ class DeviceQuota:
         return job.queue if any(each and not is_served_everywhere(nodes, each) for each in contents) else None
 
     def _within(self, shape: TaskShape, nodes: NodeRows, queue: Queue) -> NDArray[np.bool_]:
-        """(n,) nodes where a queue, and those above it, may have the devices that a pod would claim."""
+        """(n,) nodes where the devices that a pod would claim are within the quotas of a queue and its ancestors."""
         table = nodes.table
         content = next(wish.special for wish in shape.claims if wish.special is not None)
         out = np.ones(len(nodes), dtype=bool)
@@ -144,10 +144,10 @@ class DeviceQuota:
         )
         return self._beyond(at, total((special, *others)), self._held.get(at.name, NONE), "") is not None
 
-    # --- pods come and go
+    # --- placements
 
     def placed(self, task: Task, row: int) -> None:
-        """Count the claims of a pod that takes room on a node."""
+        """Count the claims of a pod that uses resources on a node."""
         for queue in self._queues_of(self._session.state.jobs.get(task.group)):
             users = self._users.setdefault(queue.name, Counter())
             for key in _keys(task):
@@ -156,7 +156,7 @@ class DeviceQuota:
                     self._held[queue.name] = total((self._held.get(queue.name, NONE), self._charges(key, row)))
 
     def gone(self, task: Task, row: int) -> None:
-        """Count the claims of a pod no longer."""
+        """Stop counting the claims of a pod."""
         for queue in self._queues_of(self._session.state.jobs.get(task.group)):
             users, held = self._users.setdefault(queue.name, Counter()), self._held.setdefault(queue.name, {})
             for key in _keys(task):
@@ -169,10 +169,10 @@ class DeviceQuota:
         """Amounts that the pods of a queue hold."""
         return {name: amount for name, amount in self._held.get(queue.name, NONE).items() if amount}
 
-    # --- who may have what
+    # --- limits
 
     def refusal(self, queue: Queue, task: Task) -> Refusal | None:
-        """The first queue on the way up that lacks devices for a pod."""
+        """The first queue on the path to the root that lacks devices for a pod."""
         for at in self._way_up(queue) if task.claims else ():
             users = self._users.get(at.name, Counter())
             wanted = total(self._charges(key) for key in _keys(task) if not users[key])
@@ -181,7 +181,7 @@ class DeviceQuota:
         return None
 
     def refusal_of_minimum(self, at: Queue, job: Job) -> Refusal | None:
-        """The reason why a queue has not the devices for a job's minimum, beside what it has admitted."""
+        """The reason why a queue does not have the devices for a job's minimum in addition to admitted groups."""
         minimum = self._minimum(job)
         if minimum == Minimum() or not at.devices:
             return None
@@ -197,7 +197,7 @@ class DeviceQuota:
         return refusal._replace(message=message)
 
     def admit(self, job: Job) -> None:
-        """A job is admitted: what its minimum asks is kept for it."""
+        """Reserve the devices of an admitted job's minimum."""
         minimum = self._minimum(job)
         for at in self._queues_of(job) if minimum != Minimum() else ():
             self._admitted.setdefault(at.name, []).append(minimum)
@@ -215,7 +215,7 @@ class DeviceQuota:
         return None
 
     def _minimum(self, job: Job) -> Minimum:
-        """The claims of a job's minimum: by role if roles have minima, else of its first pods by name."""
+        """The claims of a job's minimum: by role if roles have minima, otherwise of its first pods by name."""
         tasks = sorted((t for t in job.tasks.values() if t.claims), key=lambda t: (t.namespace, t.name, t.uid))
         if not job.role_minimum:
             return Minimum(tuple(dict.fromkeys(key for task in tasks[: job.min_available] for key in _keys(task))))
@@ -224,7 +224,7 @@ class DeviceQuota:
             listed = [task for task in tasks if task.role == role][:number]
             first += listed
             if listed:
-                # Pods that have not come yet will claim for themselves what the first one shares with no other.
+                # Pods that do not exist yet will make the same claims as the first one, except those that it shares.
                 own = [key for key in _keys(listed[0]) if not any(key in _keys(task) for task in listed[1:])]
                 others += [self._of_claims(own)] * (number - len(listed))
         return Minimum(tuple(dict.fromkeys(key for task in first for key in _keys(task))), total(others))
@@ -234,5 +234,5 @@ class DeviceQuota:
 
 
 def _keys(task: Task) -> list[str]:
-    """Claims of a pod, each once."""
+    """Claims of a pod, without repeats."""
     return list(dict.fromkeys(ref.key for ref in task.claims if ref.key))

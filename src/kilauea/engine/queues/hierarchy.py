@@ -1,13 +1,13 @@
 """The tree of queues of hierarchical dominant resource fairness, with the shares of its nodes, for one session.
 
-The tree is what the annotations of queues say (`Queue.hierarchy`); jobs are its leaves. The share of a node is not that
+The tree comes from the annotations of queues (`Queue.hierarchy`); jobs are its leaves. The share of a node is not that
 of everything below it: children that can still grow are scaled down to the one that holds the least for its weight
-before they are added up, so that one child does not starve for what its siblings hold of another resource (spec of the
-queue plugins, 5.2).
+before they are added up, so that one child does not starve because of another resource that its siblings hold (spec of
+the queue plugins, 5.2).
 
-Everything is computed for all nodes of a level in one stroke when a key is first asked for. Afterwards only the way
-from a changed job to the root is computed again, and only on demand. What a child counts for is rounded to a
-tiny part of what the cluster offers, so that sums are exact and do not depend on their order.
+Everything is computed for all nodes of a level at once when a key is first needed. Afterwards only the paths from
+changed jobs to the root are computed again, and only on demand. Amounts of children are rounded to a tiny part of the
+cluster's total, so that sums are exact and do not depend on their order.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 
 GRAIN = 44
-"""A child's amounts are rounded to multiples of about 2**-44 of what the cluster offers."""
+"""A child's amounts are rounded to multiples of about 2**-44 of the cluster's total."""
 NOTHING_HELD = (False, 0.0)
 """Part of a key for nodes without jobs."""
 
 
 class Branch:
-    """A node of the tree, before it has figures."""
+    """A node of the tree, before its figures are computed."""
 
     __slots__ = ("children", "number", "parent", "queues", "weight")
 
@@ -45,11 +45,11 @@ class Branch:
         self.parent = parent
         self.children: dict[str, Branch] = {}
         self.queues = 0
-        """Queues with jobs, here and below."""
+        """Number of queues with jobs, here and below."""
         self.number = -1
 
     def child(self, name: str, weight: float) -> Branch:
-        """The child with this name; it gets this weight if it is new."""
+        """The child with this name; a new child gets this weight."""
         known = self.children.get(name)
         if known is None:
             known = self.children[name] = Branch(weight, self)
@@ -57,10 +57,10 @@ class Branch:
 
 
 def grow(queues: Iterable[Queue]) -> tuple[Branch, dict[str, list[Branch]]]:
-    """The tree, and for each queue by name the nodes from below the root to its own.
+    """Build the tree; returns it, and for each queue by name the nodes from below the root to its own.
 
-    Where queues give a node different weights, the first queue's counts. A queue without a path, or whose path ends
-    where those of others go on, gets a node of its own there, with weight 1: so no queue stands above another.
+    If queues give a node different weights, that of the first queue applies. A queue without a path, or whose path is
+    the beginning of another's, gets a separate node there, with weight 1, so no queue is above another.
     """
     root = Branch()
     ways: dict[str, list[Branch]] = {}
@@ -78,7 +78,7 @@ def grow(queues: Iterable[Queue]) -> tuple[Branch, dict[str, list[Branch]]]:
 
 
 class Offer:
-    """The total of the cluster: `amounts` (R,), and how finely parts of it are told apart."""
+    """The total of the cluster: `amounts` (R,), and the grain to which parts of it are rounded."""
 
     __slots__ = ("_whole", "amounts", "grain")
 
@@ -88,12 +88,12 @@ class Offer:
         self.grain = np.ldexp(1.0, GRAIN - np.frexp(self.amounts)[1])[:, None]
 
     def shares(self, held: Floats) -> Floats:
-        """(n,) largest part that columns of amounts are of any resource."""
+        """(n,) largest fraction of any resource, for columns of amounts."""
         dominant: Floats = (held / self._whole).max(axis=0)
         return dominant
 
     def ranked(self, held: Floats) -> Floats:
-        """(R,) the parts that amounts (R,) are of each resource, the largest first."""
+        """(R,) the fractions of all resources, for amounts (R,), largest first."""
         ranked: Floats = np.sort(held / self._whole[:, 0])[::-1]
         return ranked
 
@@ -122,8 +122,8 @@ class Figures:
     def parents(self, rows: slice, starts: Rows, offer: Offer, weights: Floats) -> Figures:
         """Figures of the nodes whose children are in these rows, those of each from its start to the next.
 
-        `weights` are those of the rows. Children stand in the ratio of their weights when they are served alike, so
-        that is what they are scaled to; scaled to equal amounts, a parent would seem to hold less than it does.
+        `weights` are those of the rows. Children that are served equally hold amounts in the ratio of their weights, so
+        they are scaled to it; scaled to equal amounts, a parent would seem to hold less than it does.
         """
         held, share, saturated = self.held[:, rows], self.share[rows], self.saturated[rows]
         some = share > 0
@@ -132,8 +132,8 @@ class Figures:
         if len(starts) > 1:
             least = np.repeat(least, np.diff(starts, append=len(share)))
         factor = np.where(saturated, some, least * weights / np.where(some, share, np.inf))
-        # Rounded to a grain that is a power of two, sums are exact: shares are the same to the last bit whatever the
-        # order of the children, computed all at once or one way after another, and so are plans.
+        # Rounded to a grain that is a power of two, sums are exact: shares and plans are identical whatever the order
+        # of the children, and whether computed all at once or path by path.
         sums = np.add.reduceat(np.rint(held * factor * offer.grain), starts, axis=1) / offer.grain
         return Figures(sums, offer.shares(sums), np.logical_and.reduceat(saturated, starts))
 
@@ -142,33 +142,33 @@ class Hierarchy:
     """Shares of queues and of the nodes above them."""
 
     def __init__(self, session: Session, weighted: bool = True) -> None:
-        """With `weighted`, what a node holds is judged by the weights of its children; else as if these were equal."""
+        """Initialize; with `weighted`, the weights of children count, otherwise they are equal."""
         self._session = session
         self._weighted = weighted
         self._touched: dict[str, None] = {}
         self._built = False
         self._left = False
-        """A task left since the last settling."""
+        """True if a task left since the last settling."""
         self._moved: dict[str, None] = {}
-        """Queues whose keys changed by what others got, and are not reported yet."""
+        """Queues whose keys changed because of other queues, not reported yet."""
 
-    # --- what changes
+    # --- changes
 
     def came(self, task: Task, _: int) -> None:
-        """A task was given room, or was promised it."""
+        """Record that a task was placed or nominated."""
         self._touched[task.group] = None
 
     def left(self, task: Task, _: int) -> None:
-        """A task lost its room."""
+        """Record that a task was removed."""
         self._touched[task.group] = None
         self._left = True
 
-    # --- what is asked
+    # --- results
 
     def key(self, queue: Queue) -> tuple[Any, ...]:
-        """Sort key of a queue: for each node on its way from the root, whether it is saturated, and share / weight.
+        """Sort key of a queue: for each node on its path from the root, True if it is saturated, and share / weight.
 
-        Ways have one length in keys: one that ends early goes on as if each node had a single child.
+        Paths have the same length in keys: a shorter one is extended as if each node had a single child.
         """
         self._settle()
         return self._key(queue)
@@ -178,11 +178,10 @@ class Hierarchy:
         return tuple([parts[number] for number in self._ways[queue.name]])
 
     def weighted_shares(self, queue: Queue) -> tuple[list[float], ...]:
-        """For each node of a queue's way as in its key: the shares of all that is held below / weight, largest first.
+        """For each node of a queue's path as in its key: the shares of the total below it / weight, largest first.
 
-        A key does not tell who gained: all are saturated once a resource is used up, but for jobs that hold nothing,
-        and children that can grow are scaled down. What is held tells, so queues that take from each other by these
-        shares come to an end.
+        Keys do not show gains: once a resource is used up, all are saturated except jobs that hold nothing, and
+        children that can grow are scaled down. Holdings do, so evictions between queues by these shares end.
         """
         self._settle()
         out, places = list[list[float]](), NOWHERE
@@ -206,7 +205,7 @@ class Hierarchy:
         return self._places[node]
 
     def victims(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
-        """Candidates any one of which the preemptor could replace, its queue still standing before theirs."""
+        """Candidates that the preemptor could replace, one at a time, with its queue still before theirs."""
         jobs, queues = self._session.state.jobs, self._session.queues
         job = jobs.get(preemptor.group)
         self._settle()
@@ -219,7 +218,7 @@ class Hierarchy:
                 of = jobs.get(task.group)
                 if of is None or self._place_of[of.row] < 0:
                     continue
-                # Each candidate is tried alone, so equal tasks of one job have one answer.
+                # Each candidate is tried alone, so equal tasks of one job share the result.
                 which = (of.key, task.spec)
                 if which not in known:
                     with self._trial(task, -1):
@@ -230,7 +229,7 @@ class Hierarchy:
 
     @contextmanager
     def _trial(self, task: Task, by: int) -> Iterator[None]:
-        """The figures as they would be with a task more or less."""
+        """Provide the figures with one task more or less."""
         place = int(self._place_of[self._session.state.jobs[task.group].row])
         change = by * self._session.axis.vector(task.spec.requests)
         self._change(place, change)
@@ -255,7 +254,7 @@ class Hierarchy:
         self._offer = Offer(session.axis.vector(session.total))
         self._in_use = held[:, rows].sum(axis=1).astype(np.float64)
         end_of_job = self._lay_out(table.queue[rows])
-        # Children lie side by side in the order of their parents, so that one `reduceat` serves a whole level.
+        # Children are adjacent, in the order of their parents, so that one `reduceat` computes a whole level.
         order = np.argsort(end_of_job, kind="stable")
         rows = rows[order]
         self._end_of_job = end_of_job[order]
@@ -267,14 +266,14 @@ class Hierarchy:
         self._equal: Floats = np.ones(len(rows))
         """The weights of jobs."""
         self._places: dict[int, Rows] = {}
-        """By number of a node that was asked for: the places of the jobs below it, which stay in a session."""
+        """By number of a node, for nodes that were needed: the places of the jobs below it, constant in a session."""
         self._ends, firsts = np.unique(self._end_of_job, return_index=True)
         self._first[self._ends] = firsts
         self._last[self._ends] = np.append(firsts[1:], len(rows))
         self._compute_all()
 
     def _lay_out(self, queue_rows: NDArray[np.int32]) -> Rows:
-        """Number the nodes that have jobs, level by level; for each queue row given, the number of its node."""
+        """Number the nodes with jobs, level by level; returns the number of the node of each given queue row."""
         queues = sorted(self._session.queues.values(), key=lambda q: (q.creation, q.name))
         root, ways = grow(queues)
         jobs = np.bincount(queue_rows, minlength=len(queues)).tolist()
@@ -305,7 +304,7 @@ class Hierarchy:
         self._scale: Floats = np.array(self._weight if self._weighted else [1.0] * len(nodes))
         """Scale of the children of one node, applied before they are added up."""
         self._decides = [1 < branch.queues < nodes[0].queues for branch in nodes]
-        """True if a node's share can put some queues before others that have no part in it."""
+        """True if a node's share can affect the order of queues outside it."""
         self._inner = np.array([bool(branch.children) for branch in nodes])
         children = np.array([sum(c.queues > 0 for c in branch.children.values()) for branch in nodes], dtype=np.intp)
         self._last: Rows = 1 + np.cumsum(children)
@@ -313,15 +312,15 @@ class Hierarchy:
         self._nodes = Figures.empty(len(self._offer.amounts), len(nodes))
 
     def _lay_ways(self, ways: dict[str, list[Branch]]) -> None:
-        """The parts of keys by number, and for each queue the numbers of its own.
+        """Number the parts of keys, and for each queue those of its key.
 
-        The nodes' parts come first; then, for each end of a way that is shorter than the longest, the part that stands
-        for the single children which it would have; the last is that of nodes without jobs, whose number is -1.
+        The parts of the nodes come first; then, for each end of a path that is shorter than the longest, the part for
+        the single children by which it is extended; the last is that of nodes without jobs, whose number is -1.
         """
         depth = max(map(len, ways.values()), default=0)
         ends = dict.fromkeys(way[-1].number for way in ways.values() if len(way) < depth and way[-1].number >= 0)
         self._below = {end: len(self._parent) + i for i, end in enumerate(ends)}
-        """By number of an end: that of the part below it."""
+        """By number of an end: the number of the part below it."""
         self._parts: list[tuple[bool, float]] = [NOTHING_HELD] * (len(self._parent) + len(ends) + 1)
         self._ways = {
             name: [
@@ -337,10 +336,10 @@ class Hierarchy:
                 if branch.number >= 0:
                     self._under[branch.number].append(name)
 
-    # --- computing
+    # --- computation
 
     def _settle(self) -> None:
-        """Take in what changed since the last time."""
+        """Process the changes since the last time."""
         if not self._built:
             self._built = True
             self._build()
@@ -352,8 +351,8 @@ class Hierarchy:
                 if place < 0:
                     continue
                 held = axis.vector(jobs[key].allocated)
-                # Compared with what is held here, not summed up from events: a statement that was rolled back leaves
-                # no change, and no way to the root is computed for it.
+                # Compared with current holdings, not summed up from events: a statement that was rolled back leaves no
+                # change, so its path is not computed.
                 change = held - self._jobs.held[:, place]
                 if change.any():
                     self._jobs.held[:, place] = held
@@ -368,8 +367,8 @@ class Hierarchy:
             self._session.queues_moved(moved)
 
     def _refresh(self, places: list[int]) -> None:
-        """Compute the ways from changed jobs to the root; everything, if a resource ran out or is there again."""
-        # Whether a job is saturated depends on which resources ran out, so when that changes, any job may have changed.
+        """Compute the paths from changed jobs to the root; everything if a resource ran out or is available again."""
+        # Saturation of jobs depends on which resources ran out, so when that changes, any job may have changed.
         if not np.array_equal(self._demanding, self._in_use < self._offer.amounts):
             self._compute_all()
             return
@@ -408,7 +407,7 @@ class Hierarchy:
             self._publish(node)
 
     def _publish(self, node: int) -> None:
-        """Bring the parts of keys up to date."""
+        """Update the parts of keys."""
         saturated, share = bool(self._nodes.saturated[node]), float(self._nodes.share[node])
         part = saturated, share / self._weight[node]
         if self._parts[node] == part:
@@ -416,8 +415,8 @@ class Hierarchy:
         self._parts[node] = part
         if node in self._below:
             self._parts[self._below[node]] = saturated, share
-        # A node above all queues, or above one only, puts none before another that was not before it already; and the
-        # one queue is not in the line when it gets room. When it lost a task, it may be.
+        # A node above all queues, or above only one, does not change the order of queues; and that one queue is not in
+        # the line while it is served. If it lost a task, it may be.
         if self._decides[node] or self._left:
             self._moved.update(dict.fromkeys(self._under[node]))
 

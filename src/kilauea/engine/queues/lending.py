@@ -1,9 +1,9 @@
 """Lending between queues, so that a queue within its own promise is admitted even if borrowers fill the cluster.
 
-A queue that is promised something (what it deserves, or is guaranteed) may count on what others hold beyond their own
-promise, as far as the action reclaim could take it back for it: admission adds that to the room it sees. In a tree that
-holds at every level: below each ancestor the siblings on the way up lend what they have beyond what they are promised.
-The rule is the product's own; the figures are those that the queue plugin of the session gives.
+A queue with deserved or guaranteed amounts can count on resources that others hold beyond theirs, if the action reclaim
+could reclaim them: admission adds these to the free resources. In a tree this applies at every level: below each
+ancestor, the siblings on the path lend the amounts beyond their promises. This rule is specific to Kilauea; the figures
+are those of the session's queue plugin.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kilauea.engine.model.resources import PODS, Amounts, add
 from kilauea.engine.session import Session
 
 TAKING_BACK = frozenset({"reclaim", "gangreclaim"})
-"""Actions that give a queue back what others borrowed."""
+"""Actions that reclaim resources of a queue that others borrowed."""
 
 
 class Lending:
@@ -28,10 +28,10 @@ class Lending:
         self._stamp = -1
 
     def room_for(self, job: Job, at: Queue | None = None) -> dict[str, float]:
-        """Return the room a job has beside what is free, below a queue on its way up, or in the cluster.
+        """Return the resources for a job in addition to free ones, below a queue on its path, or in the cluster.
 
-        Only of resources of which its queue stays within its promise with the job's minimum; nothing without an action
-        that takes back.
+        Only resources for which its queue stays within its promise with the job's minimum; empty without an action that
+        reclaims.
         """
         minimum = job.min_resources or {}
         queue = self._session.queues[job.queue]
@@ -73,7 +73,7 @@ class Lending:
         return out
 
     def _below(self, above: Queue | None) -> list[Queue]:
-        """Children of a queue, or the queues that have no parent."""
+        """Children of a queue, or the queues without a parent."""
         if not self._children:
             for name in sorted(self._session.queues):
                 queue = self._session.queues[name]
@@ -82,7 +82,7 @@ class Lending:
         return self._children.get(above.name if above else "", [])
 
     def _surplus(self, queue: Queue) -> dict[str, float]:
-        """Amounts that a queue, or those below it, hold or have admitted beyond their promise."""
+        """Amounts beyond their promise that a queue, or those below it, hold or have admitted."""
         children = self._below(queue)
         if not children and not queue.reclaimable:
             return {}
@@ -102,7 +102,7 @@ class Lending:
 
 
 def promised(queue: Queue) -> Amounts:
-    """Return what a queue deserves, at least its guarantee."""
+    """Return the deserved amounts of a queue, at least its guarantee."""
     deserved = queue.figures.deserved or {}
     if not queue.guarantee:
         return deserved

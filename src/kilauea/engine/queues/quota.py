@@ -1,6 +1,6 @@
 """Comparisons with the remaining quota of a queue, shared by the queue plugins.
 
-Only resources that are asked for are compared, pod slots aside, and exactly (spec of the queue plugins, 1.1 `leDims`).
+Only requested resources are compared, without pod slots, and exactly (spec of the queue plugins, 1.1 `leDims`).
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from kilauea.engine.plan import Refusal
 
 
 def closed(queue: Queue) -> Refusal | None:
-    """Return the reason why a queue takes no work; None while it is open."""
+    """Return the reason why a queue does not accept work; None while it is open."""
     return None if queue.open else Refusal("QueueClosed", f"queue {queue.name} is {queue.state}", queue.name)
 
 
 def beyond(queue: Queue, limit: Amounts, wanted: Amounts, total: Amounts, message: str) -> Refusal | None:
-    """Return the reason why a queue may not have this beside what it holds; None if that stays within the limit.
+    """Return the reason why additional amounts exceed the limit of a queue; None if they do not.
 
     Args:
         queue: the queue.
-        limit: the most that it may hold.
-        wanted: what it would hold in addition.
-        total: what all nodes have; the reason says so where that is the limit.
+        limit: the maximum amounts that it may hold.
+        wanted: the additional amounts.
+        total: the total of all nodes; the reason mentions it if that is the limit.
         message: the reason, formatted with `queue` and `resource`.
     """
     allocated = queue.allocated
@@ -41,7 +41,7 @@ def beyond(queue: Queue, limit: Amounts, wanted: Amounts, total: Amounts, messag
 
 
 def no_room_for_minimum(queue: Queue, limit: Amounts, job: Job) -> Refusal | None:
-    """Return the reason why a job is not admitted: its minimum does not fit beside what is held and admitted."""
+    """Return the reason why a job is not admitted: its minimum does not fit beside held and admitted amounts."""
     minimum = job.min_resources or {}
     wanted: dict[str, float] = dict(minimum)
     add(wanted, queue.allocated)

@@ -1,6 +1,6 @@
 """Turns: queues in order, and the jobs of each queue in order, for enqueue and allocate.
 
-A queue that is taken is out of the line until it is put back, and gets its new place by what it holds then.
+A queue that is taken is out of the line until it is put back; its new place depends on what it holds then.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Line(Generic[T]):
-    """Things in the order of their keys as they were when they joined the line."""
+    """Things in the order of the keys that they had when they joined the line."""
 
     def __init__(self, session: Session, point: str, key: Callable[[T], tuple[Any, ...]]) -> None:
         self._session = session
@@ -25,13 +25,13 @@ class Line(Generic[T]):
         self._key = key
         self._heap: list[tuple[tuple[Any, ...], T]] = []
         self._last: tuple[Any, ...] = ()
-        """The key by which a thing joined last."""
+        """The key of the thing that joined last."""
 
     def __len__(self) -> int:
         return len(self._heap)
 
     def join(self, thing: T) -> None:
-        """Take a place by the key that the thing has now."""
+        """Add a thing at the place of its current key."""
         entry = (self._key(thing), thing)
         self._last = entry[0]
         try:
@@ -40,7 +40,7 @@ class Line(Generic[T]):
             self._session.points.blame_for_keys(self._point, [entry[0], *(key for key, _ in self._heap)], error)
 
     def first(self) -> T | None:
-        """Take the first out of the line; None when it is empty."""
+        """Take the first out of the line; None if it is empty."""
         if not self._heap:
             return None
         try:
@@ -52,8 +52,8 @@ class Line(Generic[T]):
 class MovingLine(Line[T]):
     """A line in which things can be given new places.
 
-    A thing that moves gets a second entry; the first is dropped when it comes to the front. That takes as long as there
-    are things that move, where putting the whole heap in order takes as long as the line.
+    A thing that moves gets a second entry; the first is dropped when it reaches the front. The time depends on the
+    number of things that move, whereas sorting the whole heap would depend on the length of the line.
     """
 
     def __init__(self, session: Session, point: str, key: Callable[[T], tuple[Any, ...]]) -> None:
@@ -65,12 +65,12 @@ class MovingLine(Line[T]):
         return len(self._places)
 
     def join(self, thing: T) -> None:
-        """Take a place by the key that the thing has now."""
+        """Add a thing at the place of its current key."""
         super().join(thing)
         self._places[thing] = self._last
 
     def rearrange(self, moved: Iterable[T]) -> None:
-        """Give those that moved the places of the keys that they have now."""
+        """Move things to the places of their current keys."""
         for thing in moved:
             if thing in self._places:
                 self.join(thing)
@@ -79,7 +79,7 @@ class MovingLine(Line[T]):
             heapq.heapify(self._heap)
 
     def peek(self) -> T | None:
-        """The first, which stays in the line; None when it is empty."""
+        """Return the first, which stays in the line; None if it is empty."""
         while self._heap:
             key, thing = self._heap[0]
             if self._places.get(thing) is key:
@@ -88,7 +88,7 @@ class MovingLine(Line[T]):
         return None
 
     def first(self) -> T | None:
-        """Take the first out of the line; None when it is empty."""
+        """Take the first out of the line; None if it is empty."""
         thing = self.peek()
         if thing is not None:
             super().first()
@@ -115,13 +115,13 @@ class QueueTurns:
             self._queues.join(session.queues[name])
 
     def next_queue(self) -> Queue | None:
-        """Take the first queue out of the line; None when the line is empty."""
+        """Take the first queue out of the line; None if it is empty."""
         first = self._queues.peek()
         if first is None:
             return None
         points = self._session.points
-        # Shares are computed when they are asked for, so plugins hear now that a turn is about to begin, and report
-        # which queues moved. The key itself is not used: a queue keeps the place by which it joined unless it moved.
+        # Shares are computed on demand, so this tells plugins that a turn begins, and they report the queues that
+        # moved. The key itself is not used: a queue keeps the place where it joined unless it moved.
         if not self._told:
             points.queue_key(first)
         self._told = False
@@ -132,11 +132,11 @@ class QueueTurns:
         return self._queues.first()
 
     def next_job(self, queue: Queue) -> Job | None:
-        """Take the first job out of a queue's line; None when it is empty."""
+        """Take the first job out of a queue's line; None if it is empty."""
         return self._jobs[queue.name].first()
 
     def put_back(self, queue: Queue) -> None:
-        """Put a queue back into the line, after all that its turn changed."""
+        """Put a queue back into the line, after all changes of its turn."""
         self._queues.join(queue)
         self._told = True
 
@@ -145,6 +145,6 @@ class QueueTurns:
         self._jobs[job.queue].join(job)
 
     def drain(self, queue: Queue) -> list[Job]:
-        """Take all jobs of a queue that are left, in order."""
+        """Take all remaining jobs of a queue, in order."""
         line = self._jobs[queue.name]
         return [job for _ in range(len(line)) if (job := line.first()) is not None]

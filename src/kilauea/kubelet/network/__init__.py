@@ -4,8 +4,8 @@
     services, slices      ->  hosts.py: the text of /etc/hosts  ->  hosts_files.py: the files, kept up to date
     services, slices      ->  routes.py: where connections go   ->  proxies.py: listen and forward
 
-Pods share the network of the machine. Each has a loopback address of its own, so that programs that listen on their
-host name do not collide. A program that listens on all addresses has the port for itself on the whole machine.
+Pods share the network of the machine. Each has a separate loopback address, so that programs that listen on their host
+name do not conflict. A program that listens on all addresses occupies the port on the whole machine.
 """
 
 from kilauea.kubelet.network.address_pool import NetworkRanges, claimed_ranges, keep_ranges

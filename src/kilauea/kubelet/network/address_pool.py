@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 POD_NETWORK, SERVICE_NETWORK = IPv4Network("127.64.0.0/11"), IPv4Network("127.96.0.0/12")
-"""Addresses of all clusters of a machine; 127.0.0.0/10 is left to everything else that runs there."""
+"""Addresses of all clusters on a machine; 127.0.0.0/10 is left to everything else."""
 _CLUSTER_BITS = 8
 """A cluster has one of 256 parts of both networks: 8192 addresses for pods and 4096 for services."""
 _KEPT = Path("kubelet", "network")
@@ -33,10 +33,10 @@ class NetworkRanges(NamedTuple):
 
 @contextmanager
 def claimed_ranges(folder: Path) -> Iterator[NetworkRanges]:
-    """Yield the addresses of the cluster in a folder, which no other cluster that runs on this machine has meanwhile.
+    """Yield the addresses of the cluster in a folder, which no other running cluster on this machine uses meanwhile.
 
-    They are the same after a restart, if `keep_ranges` has written them to the folder: what ran before uses them still.
-    Only if another cluster has taken them since then, both have the same.
+    They are the same after a restart, if `keep_ranges` has written them to the folder: pods from before still use them.
+    Only if another cluster has claimed them meanwhile, both use the same.
     """
     kept = _kept(folder)
     first = sha256(str(folder.resolve()).encode()).digest()[0] if kept is None else kept
@@ -47,14 +47,14 @@ def claimed_ranges(folder: Path) -> Iterator[NetworkRanges]:
 
 
 def keep_ranges(folder: Path, ranges: NetworkRanges) -> None:
-    """Write down which addresses the cluster in a folder has."""
+    """Record the addresses of the cluster in a folder."""
     file = folder / _KEPT
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(f"{ranges.pods}\n")
 
 
 def _kept(folder: Path) -> int | None:
-    """The number of the part that the cluster in a folder has had; None for a new one."""
+    """The number of the previous part of the cluster in a folder; None for a new one."""
     try:
         network = IPv4Network((folder / _KEPT).read_text().strip())
     except (OSError, ValueError):
@@ -65,7 +65,7 @@ def _kept(folder: Path) -> int | None:
 
 
 def _claim(part: int, held: ExitStack) -> bool:
-    """Return True if no other process has claimed a part; then it is claimed for the length of a block.
+    """Return True if no other process has claimed a part, which is then claimed for the length of a block.
 
     A claim is a name that Linux keeps as long as the process runs, for each network namespace, as the addresses are.
     """
@@ -87,9 +87,9 @@ class NoFreeAddress(Exception):
 
 
 class AddressPool:
-    """Gives each pod an address that no other pod has.
+    """Assigns a unique address to each pod.
 
-    Free addresses are given in turn, so that one that was released is not soon given again: clients may remember it.
+    Free addresses are assigned in turn, so that a released one is not reused soon: clients may still use it.
     """
 
     def __init__(self, network: IPv4Network) -> None:
@@ -112,7 +112,7 @@ class AddressPool:
 
         Args:
             uid: of the pod.
-            wanted: the address that its status has; it is given if it is of this range and free.
+            wanted: the address in its status; assigned if it is in this range and free.
 
         Raises:
             NoFreeAddress: all are in use.
@@ -125,7 +125,7 @@ class AddressPool:
         return address
 
     def release(self, uid: str) -> None:
-        """Take the address of a pod back; no error if it has none."""
+        """Release the address of a pod; no error if it has none."""
         address = self._addresses.pop(uid, None)
         if address is not None:
             del self._holders[address]

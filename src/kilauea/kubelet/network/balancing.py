@@ -9,22 +9,22 @@ from kilauea.api.times import SECOND
 from kilauea.kubelet.network.routes import Route
 
 MOST_CLIENTS = 10_000
-"""Clients of a route that are remembered."""
+"""Maximum number of clients of a route to remember."""
 Target = tuple[str, int]
 
 
 class Balancer:
-    """Endpoints in turn; with affinity, a client keeps the one that it has as long as that is ready.
+    """Selects endpoints in turn; with affinity, a client keeps its endpoint as long as that is ready.
 
     Attributes:
-        route: which endpoints there are; may be replaced.
+        route: the endpoints; may be replaced.
     """
 
     def __init__(self, route: Route) -> None:
         self.route = route
         self._turn = 0
         self._kept: OrderedDict[str, tuple[Target, int]] = OrderedDict()
-        """The endpoint of a client, and when it used it last; longest ago first."""
+        """The endpoint of a client, and the time of its last use; the oldest first."""
 
     def order(self, client: str, now: int) -> Sequence[Target]:
         """Return the endpoints in the order in which to try them.
@@ -43,7 +43,7 @@ class Balancer:
         return order
 
     def used(self, client: str, target: Target, now: int) -> None:
-        """A client has reached an endpoint."""
+        """Record that a client has reached an endpoint."""
         if self.route.affinity:
             self._kept[client] = target, now
             self._kept.move_to_end(client)

@@ -1,8 +1,8 @@
 """The text of /etc/hosts in pods: pure functions from objects to lines.
 
-A cluster answers such names by DNS. A file is what works without privileges, and for every program. It has the names of
-services, and host names of pods that are reached through a service, as Kubernetes' DNS would answer them in the
-namespace of the pod.
+A cluster resolves these names by DNS. A file works without privileges, and for every program. It contains the names of
+services, and host names of pods in headless services, as Kubernetes' DNS would resolve them in the namespace of the
+pod.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from kilauea.api.ports import Obj
 DOMAIN = "cluster.local"
 HEADER = "# Kubernetes-managed hosts file.\n"
 HOST_NETWORK_HEADER = "# Kubernetes-managed hosts file (host network).\n"
-"""First lines, by which programs know files of kubelets; the second is for pods that use the network of the node."""
+"""First lines, by which programs recognize kubelets' files; the second is for pods that use the node's network."""
 LOCALHOST = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 _ALIASES = "\n# Entries of hostAliases.\n"
 _NONE: Mapping[str, Any] = {}
 
 
 class PodNames(NamedTuple):
-    """A pod as names lead to it.
+    """The names of a pod.
 
     Attributes:
         address: its address.
-        hostname: the name of its machine, as it sees it and services know it.
-        subdomain: the service by which it is reached; empty for none.
+        hostname: its host name, also in services.
+        subdomain: the headless service that contains it; or empty.
         namespace: of the pod.
-        override: the name that it sees instead; empty for none.
+        override: the host name that it sees instead; or empty.
     """
 
     address: str
@@ -47,14 +47,14 @@ class PodNames(NamedTuple):
 
 
 def pod_names(pod: Obj, address: str) -> PodNames:
-    """Return the names of a pod that has an address."""
+    """Return the names of a pod with an address."""
     metadata, spec = pod["metadata"], pod.get("spec") or _NONE
     subdomain, override = spec.get("subdomain") or "", spec.get("hostnameOverride") or ""
     return PodNames(address, hostname_of(pod), subdomain, metadata.get("namespace", ""), override)
 
 
 def hostname_of(pod: Obj) -> str:
-    """Return the name of a pod's machine unless it is overridden: at most 63 characters, like kubelets cut it."""
+    """Return the host name of a pod unless it is overridden: at most 63 characters, truncated like in kubelets."""
     name: str = (pod.get("spec") or _NONE).get("hostname") or pod["metadata"]["name"]
     return name[:63].rstrip("-.")
 
@@ -65,7 +65,7 @@ def names_of_service(name: str, namespace: str, *, short: bool) -> list[str]:
     Args:
         name: of the service.
         namespace: of the service.
-        short: True if it is of the namespace of the pod, which then needs no more than its name.
+        short: True if it is in the namespace of the pod, where its name alone is sufficient.
     """
     long = f"{name}.{namespace}"
     return [f"{long}.svc.{DOMAIN}", f"{long}.svc", long, *([name] if short else [])]
@@ -77,9 +77,9 @@ def line(address: str, names: Iterable[str]) -> str:
 
 
 def pod_line(pod: PodNames, *, own: bool) -> str:
-    """Return the line of a pod: its names below its service and, in files that are its own, the name of its machine.
+    """Return the line of a pod: its names below its service and, in its own file, its host name.
 
-    Empty if it has no name. A name that overrides that of the machine has no domain, so it has a line of its own.
+    Empty if it has no name. An overriding host name has no domain, so it has a separate line.
     """
     if own and pod.override:
         return line(pod.address, [pod.override]) + pod_line(pod, own=False)
@@ -88,7 +88,7 @@ def pod_line(pod: PodNames, *, own: bool) -> str:
 
 
 def alias_lines(pod: Obj) -> str:
-    """Return the lines of a pod's hostAliases, with tabs between the names as kubelets have it."""
+    """Return the lines of a pod's hostAliases, with tabs between the names as in kubelets."""
     aliases = [each for each in (pod.get("spec") or _NONE).get("hostAliases") or () if each.get("hostnames")]
     return (
         "".join([_ALIASES, *("\t".join((each["ip"], *each["hostnames"])) + "\n" for each in aliases)])
@@ -103,9 +103,9 @@ def service_lines(service: Obj, slices: Sequence[Obj], *, short: bool, known: fr
     Args:
         service: the service.
         slices: its endpoint slices.
-        short: True if it is of the namespace of the pod.
-        known: longest names of pods that have lines of their own. Endpoints may still have the address of a pod that
-            had such a name before.
+        short: True if it is in the namespace of the pod.
+        known: longest names of pods with separate lines. Endpoints may still have the address of an earlier pod with
+            such a name.
     """
     metadata, spec = service["metadata"], service.get("spec") or _NONE
     names = names_of_service(metadata["name"], metadata.get("namespace", ""), short=short)
@@ -118,7 +118,7 @@ def service_lines(service: Obj, slices: Sequence[Obj], *, short: bool, known: fr
 
 
 def _headless(names: Sequence[str], slices: Iterable[Obj], known: frozenset[str]) -> list[str]:
-    """The lines of the endpoints behind a name, and of the pods among them that have a host name."""
+    """The lines of the endpoints behind a name, and of those pods that have a host name."""
     found = []
     for address, hostname in sorted(set(_endpoints(slices)), key=_place):
         found.append(line(address, names))
@@ -128,7 +128,7 @@ def _headless(names: Sequence[str], slices: Iterable[Obj], known: frozenset[str]
 
 
 def _endpoints(slices: Iterable[Obj]) -> Iterable[tuple[str, str]]:
-    """Address and host name of each endpoint that is ready."""
+    """Address and host name of each ready endpoint."""
     for each in slices:
         if each.get("addressType") != "IPv4":
             continue
@@ -139,7 +139,7 @@ def _endpoints(slices: Iterable[Obj]) -> Iterable[tuple[str, str]]:
 
 
 def _place(endpoint: tuple[str, str]) -> tuple[int, str]:
-    """By which endpoints are ordered: as numbers, so that the order is that in which pods came."""
+    """Sort key of endpoints: by number, so in the order in which pods were created."""
     address, hostname = endpoint
     try:
         return int(IPv4Address(address)), hostname
@@ -148,7 +148,7 @@ def _place(endpoint: tuple[str, str]) -> tuple[int, str]:
 
 
 def machine_lines(text: str) -> str:
-    """Return the entries of the machine's own hosts file that pods have too: all but those of loopback addresses."""
+    """Return the entries of the machine's own hosts file for pods: all except those of loopback addresses."""
     kept = []
     for each in text.splitlines():
         words = each.partition("#")[0].split()

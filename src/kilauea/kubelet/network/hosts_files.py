@@ -1,11 +1,10 @@
 """`HostsFiles`: the hosts files of pods on disk, which are mounted at /etc/hosts in containers.
 
 The pods of a namespace share one file, so that a gang of a thousand pods costs one file with a thousand lines: a pod
-that starts adds a line, and a change of services writes one file. A pod has a file of its own if it has hostAliases, if
-it uses the network of the node, which the first line says, or if another pod of its namespace has the same host name,
-whose line it must not see.
+that starts adds a line, and a change of services writes one file. A pod has a separate file if it has hostAliases, if
+it uses the network of the node, or if another pod of its namespace has the same host name, whose line it must not see.
 
-Containers have mounted a file, not its name, so files are written in place.
+Containers mount the file itself, not its name, so files are written in place.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from kilauea.kubelet.network.hosts import (
 )
 
 Known = frozenset[str]
-"""The longest names of pods that have lines of their own."""
+"""The longest names of pods with separate lines."""
 ServiceText = Callable[[str, Known], str]
-"""The lines of all services, as pods of a namespace see them, but for those of pods that are known."""
+"""Returns the lines of all services for pods of a namespace, except those of known pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A pod that has a hosts file. Its names are None if it uses those of the machine."""
+    """A pod with a hosts file. Its names are None if it uses those of the machine."""
 
     names: PodNames | None
     aliases: str
@@ -48,8 +47,8 @@ class _Namespace:
 
     Attributes:
         members: all, by uid.
-        alone: those that have a file of their own, by uid.
-        hostnames: in the file that the others share, each with the uid of its pod.
+        alone: those with a separate file, by uid.
+        hostnames: host names in the shared file, each with the uid of its pod.
     """
 
     members: dict[str, _Member] = field(default_factory=dict)
@@ -69,22 +68,22 @@ class HostsFiles:
     """Hosts files in a folder."""
 
     def __init__(self, folder: Path, services: ServiceText, machine: str = "") -> None:
-        """Files in a folder.
+        """Initialize the files in a folder.
 
         Args:
-            folder: of all of them.
+            folder: folder of all files.
             services: returns the lines of services.
-            machine: entries of the machine that pods have, too.
+            machine: entries of the machine that pods inherit.
         """
         self._own_folder, self._shared_folder = folder / "pods", folder / "namespaces"
         self._services = services
         self._machine = machine
         self._namespaces: dict[str, _Namespace] = {}
         self._of: dict[str, str] = {}
-        """The namespace of each pod that has a file, by its uid."""
+        """The namespace of each pod with a file, by its uid."""
         self._written: dict[Path, str] = {}
         self._stale: set[str] = set()
-        """Namespaces with files that do not have what they should."""
+        """Namespaces with outdated files."""
 
     @property
     def stale(self) -> bool:
@@ -92,7 +91,7 @@ class HostsFiles:
         return bool(self._stale)
 
     def restore(self, pods: Iterable[tuple[Obj, str]]) -> None:
-        """Write the files of all pods that run, and remove those of others.
+        """Write the files of all running pods, and remove others.
 
         Args:
             pods: each with its address.
@@ -110,7 +109,7 @@ class HostsFiles:
                 path.unlink()
 
     def add(self, pod: Obj, address: str) -> Path:
-        """Return the file of a pod, which has its names from now on.
+        """Add a pod to the hosts files; returns the path of its file.
 
         Args:
             pod: the pod.
@@ -126,7 +125,7 @@ class HostsFiles:
         return self._member(uid).path
 
     def discard(self, uid: str) -> None:
-        """Remove a pod, with the file that only it has; the next `refresh` removes its names from those of others."""
+        """Remove a pod, with its separate file if any; the next `refresh` removes its names from those of others."""
         if uid not in self._of:
             return
         name = self._of.pop(uid)
@@ -139,11 +138,11 @@ class HostsFiles:
             self._remove(member.path)
 
     def touch(self) -> None:
-        """Services have changed, so all files must be checked."""
+        """Mark all files as outdated, as services have changed."""
         self._stale |= self._namespaces.keys()
 
     def refresh(self) -> None:
-        """Write all files that do not have what they should.
+        """Write all outdated files.
 
         Raises:
             OSError: a file cannot be written; it stays stale.
@@ -167,7 +166,7 @@ class HostsFiles:
         return self._shared_folder / namespace
 
     def _enter(self, pod: Obj, address: str) -> None:
-        """Decide which file a pod has: after a restart the same as before, since its containers have it mounted."""
+        """Decide which file a pod uses: after a restart the same as before, since its containers have it mounted."""
         metadata = pod["metadata"]
         uid, name = metadata["uid"], metadata["namespace"]
         namespace = self._namespaces.setdefault(name, _Namespace())
@@ -183,10 +182,10 @@ class HostsFiles:
         self._of[uid] = name
 
     def _announce(self, name: str, uid: str) -> None:
-        """Write the file of a new pod, and add its line to the one that others share; theirs alone follow later.
+        """Write the file of a new pod, and add its line to the shared file; other files follow later.
 
-        The file may still have the name with the address of a pod before it, which has ended. That one must not be
-        found: a program that listens on its own name would listen where others do not look for it.
+        The file may still have the name with the address of an earlier pod, which has ended. It must be replaced: a
+        program that listens on its own name would otherwise listen on the wrong address.
         """
         namespace, member, shared = self._namespaces[name], self._member(uid), self._shared(name)
         line = pod_line(member.names, own=uid not in namespace.alone) if member.names is not None else ""
@@ -206,7 +205,7 @@ class HostsFiles:
             self._write(each.path, self._text(name, namespace, uid))
 
     def _text(self, name: str, namespace: _Namespace, alone: str = "") -> str:
-        """The text of the file that pods share, or of the one that a pod has alone."""
+        """The text of the shared file, or of the separate file of a pod."""
         member = namespace.members[alone] if alone else None
         parts = [HOST_NETWORK_HEADER if member is not None and member.names is None else HEADER, LOCALHOST]
         if member is not None:
@@ -218,7 +217,7 @@ class HostsFiles:
         return "".join(parts)
 
     def _write(self, path: Path, text: str) -> None:
-        """Write a file in place, if it has something else: first the text, then the end, so that it is never empty."""
+        """Write a file in place, if it differs: first the text, then truncate it, so that it is never empty."""
         if self._written.get(path) == text:
             return
         _create(path)
@@ -238,13 +237,13 @@ class HostsFiles:
 
 
 def _has_name(text: str, line: str) -> bool:
-    """Return True if a line of a text has the same first name as a line that may be empty."""
+    """Return True if a line of a text has the same first name as a given line, which may be empty."""
     _, tab, names = line.partition("\t")
     first = names.split(" ", 1)[0]
     return bool(tab) and f"{tab}{first}{'' if first == names else ' '}" in text
 
 
 def _create(path: Path) -> None:
-    """Make an empty file that every user may read, unless it is there."""
+    """Create an empty world-readable file, unless it exists."""
     path.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))

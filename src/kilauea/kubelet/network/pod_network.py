@@ -1,4 +1,4 @@
-"""`PodNetwork`: the network of pods, as a kubelet uses it."""
+"""`PodNetwork`: the network of pods, for the kubelet."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from kilauea.kubelet.network.routes import Listen, Route, routes_of
 from kilauea.kubelet.network.service_names import BY_SERVICE, ServiceNames, service_of, slices_of
 
 GATHER_SECONDS = 0.1
-"""Seconds for which changes of services gather before they are acted on."""
+"""Seconds for which changes of services are collected."""
 SHARE = 10
-"""Times as long as the last update took that the next one waits, so that they take a tenth of the time at most."""
+"""Factor of the last update's duration to wait until the next, so that updates take at most a tenth of the time."""
 RETRY_SECONDS = 10.0
 LONGEST_HOSTS_FILE = 64 * 1024
-"""Bytes of the machine's own hosts file up to which its entries are given to pods."""
+"""Maximum size of the machine's own hosts file whose entries are passed to pods."""
 log = logging.getLogger(__name__)
 
 
@@ -35,14 +35,14 @@ class PodNetwork:
     def __init__(
         self, cache: Cache, ranges: NetworkRanges, folder: Path, clock: Clock, node_address: str = "127.0.0.1"
     ) -> None:
-        """The network of a cluster; made before the cache runs, as it declares what it reads.
+        """Initialize the network of a cluster; called before the cache runs, as this declares interests.
 
         Args:
             cache: of the objects of the cluster.
             ranges: its addresses.
-            folder: for files of its own, which outlive the process.
+            folder: folder for its files, which outlive the process.
             clock: the time.
-            node_address: of pods that use the network of the node.
+            node_address: address of pods that use the network of the node.
         """
         cache.declare(SERVICES).listeners.append(self._service_changed)
         cache.declare(ENDPOINT_SLICES, indexes={BY_SERVICE: service_of}).listeners.append(self._slice_changed)
@@ -56,12 +56,12 @@ class PodNetwork:
         self._proxies = Proxies(clock)
         self._routes: dict[Key, dict[Listen, Route]] = {}
         self._changed: set[Key] = set()
-        """Services whose routes may be others than they were."""
+        """Services whose routes may have changed."""
         self._wake = asyncio.Event()
 
     @property
     def limitations(self) -> Sequence[str]:
-        """Its limits on this machine, each with the reason and the way out."""
+        """Limitations on this machine, each with the reason and the fix."""
         if self._own_addresses:
             return ()
         return (
@@ -70,7 +70,7 @@ class PodNetwork:
         )
 
     def restore(self, pods: Iterable[Obj]) -> None:
-        """Take over the pods that run already; called once, when the cache is complete and before new pods come.
+        """Take over the running pods; called once, when the cache is complete and before new pods are handled.
 
         Args:
             pods: all pods of nodes of this machine that have not ended.
@@ -95,7 +95,7 @@ class PodNetwork:
     def hosts_file(self, pod: Obj) -> Path:
         """Return the file for a pod to mount at /etc/hosts, read-only: pods of a namespace share it.
 
-        It is kept up to date, in place, until the pod is released.
+        It is updated in place until the pod is released.
 
         Raises:
             NoFreeAddress: all addresses are in use.
@@ -106,13 +106,13 @@ class PodNetwork:
         return path
 
     def release(self, uid: str) -> None:
-        """Take address and files of a pod back when its containers have ended; no error if it has none."""
+        """Release address and files of a pod when its containers have ended; no error if it has none."""
         self._pool.release(uid)
         self._files.discard(uid)
         self._wake_if_stale()
 
     async def run(self) -> None:
-        """Keep the files up to date and listen on the addresses of services, until cancelled."""
+        """Update the files and listen on the addresses of services, until cancelled."""
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -127,7 +127,7 @@ class PodNetwork:
             await self._proxies.close()
 
     async def _update(self) -> float:
-        """Do what has changed since the last time; return the seconds after which to try the rest, 0 if all is done."""
+        """Process changes since the last time; return the seconds until a retry of the rest, 0 if all is done."""
         for key in self._changed:
             service = self._cache.get(SERVICES, key)
             self._routes.pop(key, None)
@@ -152,7 +152,7 @@ class PodNetwork:
                 self._see(Key(namespace, name))
 
     def _see(self, service: Key) -> None:
-        """A service may have other names, endpoints or ports."""
+        """Record that a service may have changed."""
         self._names.changed(service.namespace)
         self._changed.add(service)
         self._files.touch()
@@ -174,7 +174,7 @@ def _is_local(address: str) -> bool:
 
 
 def _machine() -> str:
-    """The entries of the machine's own hosts file; none of a file so large that it is a list of its own kind."""
+    """The entries of the machine's own hosts file; empty if the file is too large."""
     try:
         text = Path("/etc/hosts").read_text(errors="replace")
     except OSError:

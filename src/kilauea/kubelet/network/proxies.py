@@ -1,9 +1,9 @@
 """`Proxies`: a proxy for each port of each service of this machine's pods, updated when services and endpoints change.
 
-Most programs listen on all addresses. Such a program could not start if the proxy of its own service had its port
-already, as all of them share the addresses of this machine. So the proxy of a service whose port is that of its
-endpoints waits until one of them accepts connections; and if that listens on all addresses, it answers at the service's
-address, too, and needs no proxy.
+Most programs listen on all addresses. Such a program could not start if the proxy of its own service already used its
+port, as all of them share the addresses of this machine. So if the port of a service equals that of its endpoints, the
+proxy waits until one of them accepts connections; an endpoint that listens on all addresses also answers on the
+service's address, and needs no proxy.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from kilauea.kubelet.network.tcp_proxy import TcpProxy, accepts
 from kilauea.kubelet.network.udp_proxy import UdpProxy
 
 MOST_CONNECTIONS = 2000
-"""Connections through all proxies at a time; further ones wait to be accepted."""
+"""Maximum number of connections through all proxies; further ones wait to be accepted."""
 FIRST_RETRY, LAST_RETRY = 0.25, 10.0
-"""Seconds after which a proxy that cannot listen is tried again, doubled each time for endpoints that are to listen."""
+"""Seconds until a retry of a proxy that cannot listen; doubled each time while waiting for endpoints."""
 _ADVICE = {
     errno.EACCES: "ports below 1024 need a privilege: use a higher port for the service, or allow them with "
     "`sudo sysctl net.ipv4.ip_unprivileged_port_start=0`",
@@ -41,20 +41,20 @@ class Proxies:
         self._clock = clock
         self._proxies: dict[Listen, TcpProxy | UdpProxy] = {}
         self._failed: dict[Listen, int] = {}
-        """The number of the error of each that cannot listen."""
+        """Error numbers of proxies that cannot listen."""
         self._unanswered: dict[Listen, int] = {}
-        """The number of attempts to reach the endpoints of each that waits for them."""
+        """Number of attempts to reach the endpoints, for proxies that wait for them."""
         self._slots = asyncio.Semaphore(_most_connections())
 
     @property
     def retry(self) -> float:
-        """Seconds after which to call `follow` again, as some do not listen yet; 0 if all do."""
+        """Seconds until `follow` should be called again for proxies that do not listen yet; 0 if all do."""
         if self._unanswered:
             return min(FIRST_RETRY * 2.0 ** min(self._unanswered.values()), LAST_RETRY)
         return LAST_RETRY if self._failed else 0.0
 
     async def follow(self, routes: Mapping[Listen, Route]) -> None:
-        """Listen where routes begin, and nowhere else. Connections that exist go on."""
+        """Listen on the given routes only. Existing connections continue."""
         for listen in self._proxies.keys() - routes.keys():
             await self._proxies.pop(listen).close(cut=False)
         for waiting in (self._failed, self._unanswered):
@@ -68,7 +68,7 @@ class Proxies:
                 proxy.balancer.route = route
 
     async def close(self) -> None:
-        """End everything."""
+        """Close all proxies."""
         for proxy in self._proxies.values():
             await proxy.close(cut=True)
         self._proxies.clear()
@@ -82,7 +82,7 @@ class Proxies:
         try:
             self._proxies[listen] = await self._proxy(listen, Balancer(route))
         except OSError as error:
-            answers = shared and error.errno == errno.EADDRINUSE  # an endpoint, which listens on all addresses
+            answers = shared and error.errno == errno.EADDRINUSE  # an endpoint that listens on all addresses
             if self._failed.get(listen) != error.errno and not answers:
                 advice = _ADVICE.get(error.errno or 0, "it will be tried again")
                 log.warning("service %s is not available at %s: %s: %s", route.service, listen, error.strerror, advice)
@@ -99,6 +99,6 @@ class Proxies:
 
 
 def _most_connections() -> int:
-    """The most connections at a time: each has two sockets, and half of the open files are left to other work."""
+    """Maximum number of connections: each needs two sockets, and half of the open files are reserved for other uses."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else max(16, min(MOST_CONNECTIONS, soft // 4))

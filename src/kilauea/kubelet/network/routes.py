@@ -8,26 +8,26 @@ from typing import Any, NamedTuple
 from kilauea.api.ports import Obj, key_of
 
 HOST = "127.0.0.1"
-"""The address of node ports: programs of this machine reach them, other machines do not."""
+"""The address of node ports: reachable for programs on this machine, not for other machines."""
 AFFINITY_SECONDS = 10800
-"""For how long a client keeps its endpoint, if the service does not say."""
+"""Default seconds for which a client keeps its endpoint."""
 PROXY_NAME = "service.kubernetes.io/service-proxy-name"
-"""Label of services that a proxy of that name serves, in the place of the cluster's own."""
+"""Label of services that are served by the proxy of that name, instead of the cluster's own."""
 HEADLESS = "service.kubernetes.io/headless"
-"""Label of endpoint slices to which no proxy sends connections."""
+"""Label of endpoint slices that proxies ignore."""
 _PROTOCOLS = ("TCP", "UDP")
 _NONE: Mapping[str, Any] = {}
 
 
 class Listen(NamedTuple):
-    """A place where connections come in."""
+    """An address and port that accept connections."""
 
     address: str
     port: int
     protocol: str
 
     def __str__(self) -> str:
-        """As messages name it."""
+        """The name in messages."""
         return f"{self.address}:{self.port}/{self.protocol}"
 
 
@@ -37,7 +37,7 @@ class Route(NamedTuple):
     Attributes:
         service: name of the service, for messages.
         targets: address and port of each endpoint that is ready.
-        affinity: seconds for which a client keeps its endpoint; 0 for not at all.
+        affinity: seconds for which a client keeps its endpoint; 0 for no affinity.
     """
 
     service: str
@@ -46,9 +46,9 @@ class Route(NamedTuple):
 
 
 def routes_of(service: Obj, slices: Sequence[Obj]) -> Iterator[tuple[Listen, Route]]:
-    """Yield the routes of a service; none for ports without endpoints, at which connections are then refused.
+    """Yield the routes of a service; none for ports without endpoints, which refuse connections.
 
-    As long as no endpoint of a port is ready, those that terminate and still serve get its connections.
+    As long as no endpoint of a port is ready, terminating ones that still serve get its connections.
 
     Args:
         service: the service.
@@ -93,7 +93,7 @@ def _still_serves(conditions: Mapping[str, Any]) -> bool:
 def _targets(
     slices: Iterable[Obj], name: str, protocol: str, is_target: Callable[[Mapping[str, Any]], bool]
 ) -> Iterator[tuple[str, int]]:
-    """Address and number of a port at each endpoint whose conditions make it a target."""
+    """Address and port number of each endpoint whose conditions make it a target."""
     for each in slices:
         if each.get("addressType") not in ("IPv4", "IPv6"):
             continue

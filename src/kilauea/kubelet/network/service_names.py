@@ -8,7 +8,7 @@ from kilauea.kubelet.network.hosts import service_lines
 
 SERVICE_LABEL = "kubernetes.io/service-name"
 BY_SERVICE = "service"
-"""The index by which endpoint slices are found: the text of the key of their service."""
+"""The index of endpoint slices: the key of their service as text."""
 
 
 def service_of(endpoint_slice: Obj) -> str:
@@ -24,23 +24,23 @@ def slices_of(view: View, service: Obj) -> list[Obj]:
 
 
 class ServiceNames:
-    """Lines of services, as pods of each namespace see them."""
+    """Lines of services for pods of each namespace."""
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._long: dict[str, str] = {}
-        """Lines of the services of a namespace, as pods of others see them."""
+        """Lines of the services of a namespace for pods of other namespaces."""
 
     def changed(self, namespace: str) -> None:
-        """Forget what services of a namespace were."""
+        """Drop the cached lines of a namespace."""
         self._long.pop(namespace, None)
 
     def text(self, namespace: str, known: frozenset[str]) -> str:
-        """Return the lines of all services for pods of a namespace, those of its own first.
+        """Return the lines of all services for pods of a namespace, those of the namespace first.
 
         Args:
-            namespace: of the pods.
-            known: longest names of pods that have lines of their own.
+            namespace: namespace of the pods.
+            known: longest names of pods with separate lines.
         """
         own = self._lines(namespace, short=True, known=known)
         others = {each["metadata"]["namespace"] for each in self._view.list(SERVICES)} - {namespace}

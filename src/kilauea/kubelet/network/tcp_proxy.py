@@ -1,4 +1,4 @@
-"""`TcpProxy`: accepts connections at an address and forwards each to an endpoint of a service."""
+"""`TcpProxy`: accepts connections on an address and forwards each to an endpoint of a service."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from kilauea.kubelet.network.routes import Listen
 BUFFER = 64 * 1024
 BACKLOG = 1024
 CONNECT_SECONDS = 5.0
-"""Seconds after which an endpoint that does not answer is given up for the next."""
+"""Seconds after which an endpoint that does not answer is skipped."""
 PAUSE_SECONDS = 0.2
-"""Seconds without new connections after one could not be accepted, as there are too many open files."""
+"""Seconds to wait after a connection could not be accepted because of too many open files."""
 _RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER for a connection that is reset when it is closed."""
+"""SO_LINGER for a connection that should be reset when closed."""
 log = logging.getLogger(__name__)
 
 
 class TcpProxy:
-    """One listening socket, and the connections that came in through it."""
+    """One listening socket, and its accepted connections."""
 
     def __init__(self, listen: Listen, balancer: Balancer, clock: Clock, slots: asyncio.Semaphore) -> None:
-        """A proxy that listens at once.
+        """Start to listen.
 
         Args:
-            listen: where.
-            balancer: names the endpoints.
+            listen: the address.
+            balancer: selects the endpoints.
             clock: the time.
             slots: one for each connection of all proxies.
 
@@ -46,7 +46,7 @@ class TcpProxy:
         self._accepting = asyncio.create_task(self._accept(), name=f"proxy at {listen}")
 
     async def close(self, *, cut: bool) -> None:
-        """Stop to listen; connections go on unless they are to be cut."""
+        """Stop listening; connections continue unless `cut`."""
         self._accepting.cancel()
         await asyncio.gather(self._accepting, return_exceptions=True)
         self._socket.close()
@@ -78,7 +78,7 @@ class TcpProxy:
         self._slots.release()
 
     async def _serve(self, client: socket.socket, address: str) -> None:
-        """Connect a client to the first endpoint that answers; without one it sees a reset, as of a closed port."""
+        """Connect a client to the first endpoint that answers; without one, reset the connection like a closed port."""
         with client:
             client.setblocking(False)
             endpoint = await self._reach(address)
@@ -111,7 +111,7 @@ def _listening(listen: Listen) -> socket.socket:
 
 
 async def accepts(targets: Iterable[Target]) -> bool:
-    """Return True if one of some endpoints accepts connections."""
+    """Return True if any of the endpoints accepts connections."""
     for target in targets:
         found = await _connected(target)
         if found is not None:
@@ -121,7 +121,7 @@ async def accepts(targets: Iterable[Target]) -> bool:
 
 
 async def _connected(target: Target) -> socket.socket | None:
-    """A connection to an endpoint; None if it refuses, or does not answer in time."""
+    """Connect to an endpoint; None if it refuses, or does not answer in time."""
     found = socket.socket(socket.AF_INET6 if ":" in target[0] else socket.AF_INET, socket.SOCK_STREAM)
     found.setblocking(False)
     try:
@@ -137,7 +137,7 @@ async def _connected(target: Target) -> socket.socket | None:
 
 
 async def _join(client: socket.socket, endpoint: socket.socket) -> None:
-    """Copy both ways until both have ended, or until one of them is broken; the end of one way is passed on."""
+    """Copy in both directions until both have ended, or one of them fails; the end of each direction is passed on."""
     for each in (client, endpoint):
         each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     ways = [asyncio.create_task(_copy(client, endpoint)), asyncio.create_task(_copy(endpoint, client))]
@@ -156,5 +156,5 @@ async def _copy(source: socket.socket, sink: socket.socket) -> None:
     loop, buffer = asyncio.get_running_loop(), memoryview(bytearray(BUFFER))
     while count := await loop.sock_recv_into(source, buffer):
         await loop.sock_sendall(sink, buffer[:count])
-        await asyncio.sleep(0)  # neither call waits while data flows, and other tasks have their turn
+        await asyncio.sleep(0)  # neither call waits while data flows; lets other tasks run
     sink.shutdown(socket.SHUT_WR)

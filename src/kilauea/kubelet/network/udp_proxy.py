@@ -13,17 +13,17 @@ from kilauea.kubelet.network.balancing import Balancer
 from kilauea.kubelet.network.routes import Listen
 
 IDLE_SECONDS = 60
-"""Seconds without a datagram after which a client is forgotten."""
+"""Seconds without a datagram after which a client is dropped."""
 MOST_SESSIONS = 256
-"""Clients at a time; the one that was idle for longest gives way."""
+"""Maximum number of clients; the one that was idle for longest is dropped for a new one."""
 Address = tuple[Any, ...]
 
 
 class UdpProxy(asyncio.DatagramProtocol):
-    """One socket for clients, and one to an endpoint for each client, which keeps it as long as it sends."""
+    """One socket for clients, and one to an endpoint for each client, which keeps the endpoint as long as it sends."""
 
     def __init__(self, listen: Listen, balancer: Balancer, clock: Clock) -> None:
-        """A proxy that listens once it is opened."""
+        """Initialize a proxy, which listens once it is opened."""
         self.balancer = balancer
         self._listen = listen
         self._clock = clock
@@ -40,7 +40,7 @@ class UdpProxy(asyncio.DatagramProtocol):
         self._transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: self, local_addr=at)
 
     async def close(self, *, cut: bool) -> None:
-        """Stop; there are no connections that could go on."""
+        """Stop; there are no connections that could continue."""
         del cut
         while self._sessions:
             self._drop()
@@ -48,7 +48,7 @@ class UdpProxy(asyncio.DatagramProtocol):
             self._transport.close()
 
     def datagram_received(self, data: bytes, addr: Address) -> None:
-        """Forward what a client sends."""
+        """Forward a datagram of a client."""
         now = self._clock.monotonic()
         session = self._sessions.get(addr)
         while self._sessions and next(iter(self._sessions.values())).used < now - IDLE_SECONDS * SECOND:
@@ -61,7 +61,7 @@ class UdpProxy(asyncio.DatagramProtocol):
             session.send(data)
 
     def error_received(self, exc: Exception) -> None:
-        """A client does not listen for its answers."""
+        """Ignore that a client does not receive its replies."""
 
     def _begin(self, client: Address, now: int) -> _Session | None:
         if client not in self._sessions and len(self._sessions) >= MOST_SESSIONS:
@@ -86,8 +86,8 @@ class _Session:
     """The socket through which datagrams of one client go to its endpoint.
 
     Attributes:
-        used: microseconds of the monotonic clock at which the client sent something last.
-        closed: True if the endpoint is not there any more.
+        used: monotonic time in microseconds at which the client last sent something.
+        closed: True if the endpoint no longer exists.
     """
 
     def __init__(self, target: tuple[str, int], answer: Any) -> None:
@@ -105,7 +105,7 @@ class _Session:
             raise
 
     def send(self, data: bytes) -> None:
-        """Send to the endpoint; what it cannot take is lost, as datagrams may be."""
+        """Send to the endpoint; datagrams that it cannot accept are lost."""
         try:
             self._socket.send(data)
         except BlockingIOError:
@@ -114,7 +114,7 @@ class _Session:
             self.close()
 
     def close(self) -> None:
-        """Forget the endpoint."""
+        """Close the socket."""
         if not self.closed:
             self.closed = True
             self._loop.remove_reader(self._socket)
@@ -125,5 +125,5 @@ class _Session:
             self._answer(self._socket.recv(65536))
         except BlockingIOError:
             pass
-        except OSError:  # the endpoint refuses: the next datagram goes to another
+        except OSError:  # the endpoint refuses: the next datagram is sent to another
             self.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 from kilauea.kubelet.container_runtime import Container, ContainerError, Mount
 
 FOLDER, ID, POD, NAME, ATTEMPT = (f"kilauea.dev/{each}" for each in ("folder", "id", "pod", "container", "attempt"))
-"""Labels by which containers are found again."""
+"""Labels that identify containers after a restart."""
 _MOST_FILES, _MOST_PROCESSES = 1024 * 1024, Path("/proc/sys/kernel/pid_max")
 
 
@@ -21,12 +21,12 @@ def run_arguments(
 ) -> list[str]:
     """Return the arguments of `podman run` for a container.
 
-    Containers share the network of this machine, where each pod has a loopback address of its own.
+    Containers share the network of this machine, where each pod has a separate loopback address.
 
     Args:
         container: the container.
-        folder: of the cluster, which tells its containers from those of others.
-        name: of the container for podman.
+        folder: folder of the cluster, which identifies its containers.
+        name: name of the container in podman.
         log_size: bytes of its log at which it starts again.
         command: `create` to only create it.
 
@@ -59,7 +59,7 @@ def _labels(container: Container, folder: str) -> Iterator[str]:
 
 
 def _limits(container: Container) -> Iterator[str]:
-    # Podman would raise these limits above those of its own, which not every machine permits.
+    # Podman would raise these limits above its own, which not every machine permits.
     processes = int(_MOST_PROCESSES.read_text())
     for name, kind, bound in (
         ("nofile", resource.RLIMIT_NOFILE, _MOST_FILES),
@@ -98,14 +98,14 @@ def _identity(container: Container) -> Iterator[str]:
 
 
 def _mount(mount: Mount) -> str:
-    """A mount as podman reads it: a line of CSV."""
+    """A mount in podman's format: a line of CSV."""
     fields = ["type=bind", f"source={mount.source}"] if mount.source else ["type=tmpfs", "tmpfs-mode=1777"]
     if mount.image:
         fields = ["type=image", f"source={mount.image}"]
     fields.append(f"destination={mount.target}")
     if not mount.source and mount.size is not None:
         fields.append(f"tmpfs-size={mount.size}")
-    if mount.read_only and not mount.image:  # which podman mounts read-only by itself
+    if mount.read_only and not mount.image:  # podman mounts images read-only by itself
         fields.append("ro=true")
     text = io.StringIO()
     csv.writer(text, lineterminator="").writerow(fields)

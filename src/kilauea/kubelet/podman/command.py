@@ -1,4 +1,4 @@
-"""Runs podman: commands until they end, and commands whose streams are passed on."""
+"""Runs podman: commands until they end, and commands with connected streams."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VERSION_SECONDS = 20.0
 
 
 class Result(NamedTuple):
-    """The end of a command: its exit code, what it printed, and its last error."""
+    """The end of a command: its exit code, its output, and its last error."""
 
     code: int
     text: str
@@ -58,7 +58,7 @@ async def start(
     stdout: int = asyncio.subprocess.PIPE,
     folder: Path | None = None,
 ) -> asyncio.subprocess.Process:
-    """Start a command of podman in a session of its own, so that signals of a terminal do not reach it.
+    """Start a podman command in a separate session, so that signals of a terminal do not reach it.
 
     Raises:
         ContainerError: podman is not installed.
@@ -89,7 +89,7 @@ class CommandLink:
         return 128 - code if code < 0 else code
 
     def end_input(self) -> None:
-        """Its input is a pipe, which says so itself."""
+        """Do nothing: closing its input pipe is sufficient."""
 
     async def close(self) -> None:
         """End it."""
@@ -99,7 +99,7 @@ class CommandLink:
 
 
 async def connect(arguments: Sequence[str], *, folder: Path, stdin: bool, tty: bool) -> StreamProcess:
-    """Run a command of podman whose streams are passed on.
+    """Run a podman command with connected streams.
 
     Args:
         arguments: of podman.

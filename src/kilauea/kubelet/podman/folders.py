@@ -7,14 +7,14 @@ from contextlib import suppress
 
 
 def make_folder(root: str, path: str) -> None:
-    """Make a folder, and those above it, below the root of a container that does not run.
+    """Create a folder and its parents below the root of a container that does not run.
 
     Args:
-        root: of the container, as this machine sees it.
-        path: absolute, as the container sees it.
+        root: root of the container on this machine.
+        path: absolute path in the container.
 
     Raises:
-        OSError: something on the way is not a folder. A link of an image may lead out of it, so none is followed.
+        OSError: a parent is not a folder. Links of an image may lead outside, so they are not followed.
     """
     at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

@@ -17,7 +17,7 @@ class PodmanImages:
     """The images of podman.
 
     Args:
-        mappings: names of images for which folders stand.
+        mappings: images that are replaced by folders.
     """
 
     def __init__(self, mappings: Iterable[Mapped] = ()) -> None:
@@ -26,7 +26,7 @@ class PodmanImages:
         self._found: dict[str, Image | ContainerError] = {}
 
     async def pull(self, name: str, policy: str) -> None:
-        """Make an image present, by a policy of Kubernetes; `find` tells if that failed."""
+        """Make an image available according to an image pull policy; `find` raises the error if that failed."""
         if self._is_mapped(name) or not name:
             return
         try:
@@ -68,7 +68,7 @@ class PodmanImages:
 
 
 def full_name(image: str) -> str:
-    """Return the name of an image with its registry, as Kubernetes completes it."""
+    """Return the name of an image with its registry, completed as in Kubernetes."""
     first, slash, _ = image.partition("/")
     if slash and ("." in first or ":" in first or first == "localhost"):
         return image
@@ -76,7 +76,7 @@ def full_name(image: str) -> str:
 
 
 def _image(name: str, text: str) -> Image:
-    """An image as podman describes it."""
+    """Parse podman's description of an image."""
     data = json.loads(text)[0]
     config = data.get("Config") or {}
     return Image(

@@ -24,27 +24,27 @@ from kilauea.kubelet.processes.supervisor import process_tree
 log = logging.getLogger(__name__)
 
 _NOT_RUN = (126, 127)
-"""Exit codes of podman for a command that cannot be run, or is not there."""
+"""Exit codes of podman for a command that cannot be run, or does not exist."""
 _PERIOD = 100_000
-"""Microseconds over which a limit of processor time holds."""
+"""Period of processor time limits in microseconds."""
 _LOOK = 15.0
-"""Seconds between two looks at what runs: the stream of events may lose some."""
+"""Seconds between two checks of running containers: the stream of events may lose some."""
 _AGAIN = 1.0
-"""Seconds after which the stream of events is opened again."""
+"""Seconds after which the stream of events is reopened."""
 _RUNTIME = re.compile(r"^(?:runc|crun): ")
 _NO_FOLDER = re.compile(r'workdir ".*" does not exist')
 _MONITORS = Path("kubelet/podman")
-"""Below the folder of a cluster: a folder for each container, in which its monitor (conmon) works."""
+"""Path in the folder of a cluster, with a working folder for the monitor (conmon) of each container."""
 _OOM = "oom"
-"""The file that a monitor leaves there when the kernel ends a process for want of memory."""
+"""The file that a monitor creates there when the kernel kills a process for lack of memory."""
 _ENDED = ("exited", "stopped", "dead")
 
 
 class PodmanRuntime:
-    """Runs containers of podman, which outlive this process.
+    """Runs podman containers, which outlive this process.
 
     Args:
-        folder: of the cluster: its containers are told by it.
+        folder: folder of the cluster, which identifies its containers.
         log_size: bytes of a log at which it starts again.
     """
 
@@ -56,7 +56,7 @@ class PodmanRuntime:
         self._log_size = log_size
         self._exits: asyncio.Queue[ContainerState] = asyncio.Queue()
         self._running: dict[str, int] = {}
-        """Process ids of the containers that run, 0 for those that are being started."""
+        """Process ids of running containers, 0 for those that are being started."""
         self._watching: list[asyncio.Task[None]] = []
         self._options: tuple[str, ...] = ()
         self._limits: tuple[str, ...] = ()
@@ -64,16 +64,16 @@ class PodmanRuntime:
 
     @property
     def limitations(self) -> Sequence[str]:
-        """Things that it cannot do on this machine, from `open` on."""
+        """Limitations on this machine, available from `open` on."""
         return (*self._limits, "the log of a container restarts at 10 MiB, and older lines are lost")
 
     @property
     def running(self) -> Collection[str]:
-        """Ids of the containers that run; not of those whose end waits to be taken from `exits`."""
+        """Ids of running containers; without those whose end is still to be yielded by `exits`."""
         return frozenset(self._running)
 
     async def open(self) -> Sequence[ContainerState]:
-        """Find all containers of earlier processes, running or exited, and not removed."""
+        """Find all containers of earlier processes, running or exited, that are not removed."""
         await self.close()
         if not self.version:
             raise ContainerError("ContainerCannotRun", "podman is not installed; install it, or use --runtime process")
@@ -88,7 +88,7 @@ class PodmanRuntime:
         return states
 
     async def close(self) -> None:
-        """Watch no longer; containers keep running."""
+        """Stop watching; containers keep running."""
         for task in self._watching:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
@@ -116,7 +116,7 @@ class PodmanRuntime:
         return state._replace(state="running", finished=0, exit_code=0, signal=0, reason="", message="")
 
     async def _start_with_folder(self, container: Container, name: str) -> Result | None:
-        """Start a container whose image lacks its working directory, which kubelets make; None if that cannot be made.
+        """Start a container with a missing working directory, which is created as in kubelets; None if that fails.
 
         Only root can mount the files of a container that does not run.
         """
@@ -136,7 +136,7 @@ class PodmanRuntime:
         return await self._podman("start", name, folder=self._monitor(container.id))
 
     async def signal(self, id: str, number: int, *, everyone: bool = False) -> None:
-        """Send a signal to the first process of a container; no error if it has exited. Podman sends it to no other."""
+        """Send a signal to the first process of a container; no error if it has exited. Podman cannot signal others."""
         await self._podman("kill", f"--signal={number}", self._name(id))
 
     async def kill(self, id: str) -> None:
@@ -144,7 +144,7 @@ class PodmanRuntime:
         await self.signal(id, 9)
 
     async def resize(self, id: str, limits: Limits) -> None:
-        """Change the limits of a container that runs."""
+        """Change the limits of a running container."""
         memory = limits.memory or -1
         quota = limits.cpu * _PERIOD // 1000 if limits.cpu else -1
         flags = (f"--memory={memory}", f"--memory-swap={memory}", f"--cpu-period={_PERIOD}", f"--cpu-quota={quota}")
@@ -153,7 +153,7 @@ class PodmanRuntime:
             raise ContainerError("ResizeError", f"podman cannot change the limits: {result.error}")
 
     async def remove(self, id: str) -> None:
-        """Forget a container that has exited, except its log."""
+        """Remove a container that has exited, except its log."""
         if id in self._running:
             raise ContainerError("CreateContainerError", f'container "{id}" runs; kill it before you remove it')
         await self._forget(id)
@@ -173,7 +173,7 @@ class PodmanRuntime:
     async def attach(self, id: str, *, stdin: bool = False) -> Process:
         """Connect to the input and the output of a running container, from now on.
 
-        Podman ends the output with the end of a line of its own, and the input of the container with the client.
+        Podman adds a line end to the output, and ends the input of the container with the client.
         """
         self._check_running(id)
         inspected = await run(["container", "inspect", self._name(id)])
@@ -183,9 +183,9 @@ class PodmanRuntime:
         return await connect(command, folder=self._monitor(id), stdin=stdin, tty=tty)
 
     async def folders(self, ids: Sequence[str]) -> Mapping[str, Path]:
-        """Return the folders of containers in which all is that they have written to their root.
+        """Return the folders with everything that containers have written to their root.
 
-        Podman tells them where its storage is made of overlays, and not of containers whose root is a folder.
+        Podman reports them if its storage uses overlays, and not for containers whose root is a folder.
         """
         names = {self._name(id): id for id in ids if self._running.get(id)}
         found = {}
@@ -196,7 +196,7 @@ class PodmanRuntime:
         return found
 
     async def usage(self, ids: Sequence[str]) -> Mapping[str, Usage]:
-        """Return what running containers use; those that do not run are left out."""
+        """Return the usage of running containers; others are left out."""
         return {id: _usage(pid) for id in ids if (pid := self._running.get(id))}
 
     def _check_running(self, id: str) -> None:
@@ -204,11 +204,11 @@ class PodmanRuntime:
             raise ContainerError("NotFound", f'container "{id}" is not running')
 
     def _learn(self, info: Mapping[str, Any]) -> None:
-        """Choose what works on this machine."""
+        """Choose options that work on this machine."""
         host = info["host"]
         is_hybrid = host.get("cgroupVersion") == "v1" and Path("/sys/fs/cgroup/unified").is_dir()
         if is_hybrid and (host.get("ociRuntime") or {}).get("name") == "crun" and shutil.which("runc"):
-            self._options = ("--runtime=runc",)  # crun refuses both versions of control groups side by side
+            self._options = ("--runtime=runc",)  # crun rejects mixed versions of control groups
         found = []
         if missing := sorted({"cpu", "memory", "pids"} - set(host.get("cgroupControllers") or ())):
             found.append(
@@ -220,7 +220,7 @@ class PodmanRuntime:
         return f"{self._prefix}-{id}"
 
     def _monitor(self, id: str) -> Path:
-        """The folder in which the monitor of a container works; a container of an earlier version has none yet."""
+        """The working folder of the monitor of a container; missing for containers of earlier versions."""
         folder = Path(self._folder) / _MONITORS / id
         folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -233,7 +233,7 @@ class PodmanRuntime:
         return await run([*self._options, *arguments], folder=folder)
 
     async def _not_started(self, id: str, code: int, words: str) -> ContainerError:
-        """The error for a container that podman has not started, which is removed."""
+        """Return the error for a container that podman has not started, and remove it."""
         await self._forget(id)
         words = _RUNTIME.sub("", words)
         if code in _NOT_RUN:
@@ -241,11 +241,11 @@ class PodmanRuntime:
         return ContainerError("CreateContainerError", words)
 
     async def _inspect(self, names: Sequence[str]) -> list[ContainerState]:
-        """The states of containers, without those that are gone or were never started."""
+        """The states of containers, without those that no longer exist or were never started."""
         return [self._state(each) for each in await self._data(names) if each["State"]["Status"] != "created"]
 
     async def _data(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Containers as podman inspects them, without those that are gone."""
+        """The result of podman inspect, without containers that no longer exist."""
         if not names:
             return []
         result = await run(["container", "inspect", *names])
@@ -256,14 +256,14 @@ class PodmanRuntime:
         return found
 
     def _state(self, data: Mapping[str, Any]) -> ContainerState:
-        """The state of a container as podman inspects it, which does not know of the file of its monitor."""
+        """The state of a container from podman inspect, with the file of its monitor."""
         state = _state(data)
         if state.exit_code and (self._monitor(state.id) / _OOM).exists():
             return state._replace(reason="OOMKilled")
         return state
 
     async def _follow(self) -> None:
-        """Hear of containers that end."""
+        """Follow events about containers that end."""
         filters = ("--filter=event=died", f"--filter=label={FOLDER}={self._folder}")
         while True:
             process = await start(
@@ -287,7 +287,7 @@ class PodmanRuntime:
             await self._look([id for id, pid in self._running.items() if pid and process_tree.stat(pid) is None])
 
     async def _look(self, ids: Sequence[str]) -> None:
-        """Take note of those that have ended, among some that may have."""
+        """Record containers that have ended, among some candidates."""
         names = [self._name(id) for id in ids if self._running.get(id)]
         for state in await self._inspect(names):
             if state.state == "exited":
@@ -299,7 +299,7 @@ class PodmanRuntime:
 
 
 def _usage(pid: int) -> Usage:
-    """Return the usage of a process and of all below it."""
+    """Return the usage of a process and its descendants."""
     cpu = own = shared = threads = 0
     for each in process_tree.with_descendants([pid]):
         seen = process_tree.stat(each)
@@ -310,7 +310,7 @@ def _usage(pid: int) -> Usage:
 
 
 def _state(data: Mapping[str, Any]) -> ContainerState:
-    """The state of a container as podman inspects it."""
+    """The state of a container from podman inspect."""
     state, labels = data["State"], data["Config"].get("Labels") or {}
     about = (labels.get(ID, ""), labels.get(POD, ""), labels.get(NAME, ""), int(labels.get(ATTEMPT, 0)))
     started = _moment(state["StartedAt"])
@@ -319,7 +319,7 @@ def _state(data: Mapping[str, Any]) -> ContainerState:
     code = int(state.get("ExitCode") or 0)
     reason = "OOMKilled" if state.get("OOMKilled") and code else "Error" if code else "Completed"
     finished = _moment(state["FinishedAt"])
-    started = min(started, finished)  # podman takes the time of a start after it, when a short command has ended
+    started = min(started, finished)  # podman sets the start time late, possibly after a short command has ended
     return ContainerState(*about, state="exited", started=started, finished=finished, exit_code=code, reason=reason)
 
 

@@ -1,6 +1,6 @@
 """Containers as processes on this machine, behind the interface `container_runtime.py`.
 
-    runtime.py  ->  connection.py  ->  a socket in the cluster's folder  ->  supervisor/, a process of its own
+    runtime.py  ->  connection.py  ->  a socket in the cluster's folder  ->  supervisor/, a separate process
        |
        +->  streams.py: input and output of exec and attach, as pipes or a terminal
 

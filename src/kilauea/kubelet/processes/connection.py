@@ -18,13 +18,13 @@ from kilauea.version import __version__
 PROGRAM = Path(__file__).parent / "supervisor" / "__main__.py"
 SOCKET, ERRORS = "supervisor.sock", "supervisor.log"
 LONGEST = 64 * 1024 * 1024
-"""Bytes of a reply: `open` tells all containers at once."""
+"""Maximum bytes of a reply: `open` returns all containers at once."""
 _PATIENCE = 20.0
 """Seconds that a supervisor may take to start on a busy machine."""
 
 
 async def start_supervisor(folder: Path, options: Sequence[str]) -> None:
-    """Start a supervisor for a folder; nothing happens if it has one. It goes to the background by itself."""
+    """Start a supervisor for a folder, in the background; nothing happens if it already has one."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     command = [sys.executable, "-I", "-S", str(PROGRAM), str(folder), "--version", __version__, *options]
@@ -47,7 +47,7 @@ def connect(folder: Path) -> socket.socket:
     directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
-        # The address of a socket has 108 characters at most, the path of a folder may have more.
+        # The address of a socket is limited to 108 characters; the path of a folder may be longer.
         link.connect(f"/proc/self/fd/{directory}/{SOCKET}")
     except OSError:
         link.close()
@@ -69,12 +69,12 @@ async def connect_or_start(folder: Path, options: Sequence[str]) -> socket.socke
         await start_supervisor(folder, options)
         with contextlib.suppress(OSError):
             return connect(folder)
-        # Another supervisor holds the lock of the folder and is about to listen, or to end.
+        # Another supervisor holds the lock of the folder and is about to listen or to end.
         await asyncio.sleep(0.05)
 
 
 def last_error(folder: Path) -> str:
-    """Return the last line that a supervisor has written about its troubles, to be put after a message."""
+    """Return the last error message of a supervisor, to append to a message."""
     try:
         line = (folder / ERRORS).read_text(errors="replace").strip().rpartition("\n")[2]
     except OSError:
@@ -83,18 +83,18 @@ def last_error(folder: Path) -> str:
 
 
 def error_of(reply: dict[str, Any]) -> ContainerError:
-    """Return the error that a reply tells."""
+    """Return the error in a reply."""
     error = reply["error"]
     return ContainerError(str(error.get("reason", "")), str(error.get("message", "")))
 
 
 class Connection:
-    """A connection over which requests are sent side by side.
+    """A connection for concurrent requests.
 
     Args:
         reader: of the socket.
         writer: of the socket.
-        exited: called with each exit that the supervisor tells.
+        exited: called with each exit that the supervisor reports.
         lost: called when the connection has ended, unless by `close`.
     """
 

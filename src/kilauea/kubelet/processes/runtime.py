@@ -32,20 +32,19 @@ log = logging.getLogger(__name__)
 
 Isolation = Literal["auto", "namespaces", "plain"]
 _PATIENCE = 10.0
-"""Seconds that a supervisor of another version may take to end."""
+"""Seconds for a supervisor of another version to end."""
 _AGAIN = 1.0
 """Seconds between two attempts to restart a supervisor that has ended."""
 
 
 class ProcessRuntime:
-    """Runs containers as processes of this machine, under a supervisor that outlives this process.
+    """Runs containers as processes on this machine, under a supervisor that outlives this process.
 
     Args:
-        folder: where the supervisor keeps its files; made if it does not exist.
-        isolation: `namespaces`, `plain` for none, or what this machine permits. A supervisor that runs already keeps
-            its own.
-        log_size: bytes of a log file at which the next begins.
-        log_files: files that are kept of the log of a container.
+        folder: folder for the supervisor's files; created if missing.
+        isolation: `namespaces`, `plain` for none, or the best available. A running supervisor keeps its own.
+        log_size: size in bytes at which the next log file starts.
+        log_files: number of log files per container.
         idle: seconds without a client and a container after which the supervisor ends.
     """
 
@@ -72,7 +71,7 @@ class ProcessRuntime:
 
     @property
     def limitations(self) -> Sequence[str]:
-        """Things that it cannot do on this machine, from `open` on."""
+        """Limitations on this machine, available from `open` on."""
         return tuple(self._about.get("limitations", ()))
 
     @property
@@ -87,11 +86,11 @@ class ProcessRuntime:
 
     @property
     def running(self) -> Collection[str]:
-        """Ids of the containers that run; not of those whose end waits to be taken from `exits`."""
+        """Ids of running containers; without those whose end is still to be yielded by `exits`."""
         return frozenset(self._running)
 
     async def open(self) -> Sequence[ContainerState]:
-        """Connect; return all containers that it still knows, running or exited, and not removed."""
+        """Connect; return all known containers, running or exited, that are not removed."""
         if self._connection is not None:
             await self._connection.close()
         connection = await self._opened()
@@ -105,7 +104,7 @@ class ProcessRuntime:
         return states
 
     async def _opened(self) -> Connection:
-        """Return a connection to a supervisor that has told about itself."""
+        """Return a connection to a supervisor after its introduction."""
         link = await connect_or_start(self._folder, self._options)
         reader, writer = await asyncio.open_unix_connection(sock=link, limit=LONGEST)
         connection = Connection(reader, writer, self._exited, self._lost)
@@ -117,7 +116,7 @@ class ProcessRuntime:
         return connection
 
     async def _end_supervisor(self) -> None:
-        """End a supervisor of another version, which has no containers to run."""
+        """End a supervisor of another version without running containers."""
         log.info("the supervisor of containers in %s is replaced, because its version is different", self._folder)
         try:
             descriptor = os.pidfd_open(self.supervisor)
@@ -160,18 +159,18 @@ class ProcessRuntime:
         await self._call("signal", container=id, signal=number, everyone=everyone)
 
     async def kill(self, id: str) -> None:
-        """End all processes of a container at once, also those that left its process group."""
+        """End all processes of a container at once, including those that left its process group."""
         await self._call("kill", container=id)
 
     async def resize(self, id: str, limits: Limits) -> None:
-        """Change the limits of a container that runs."""
+        """Change the limits of a running container."""
         try:
             await self._call("resize", container=id, limits=msgspec.to_builtins(limits))
         except ContainerError as error:
             raise ContainerError("ResizeError", error.message) from error
 
     async def remove(self, id: str) -> None:
-        """Forget a container that has exited, and free what it occupied, except its log."""
+        """Remove a container that has exited, with everything except its log."""
         await self._call("remove", container=id)
 
     async def exits(self) -> AsyncIterator[ContainerState]:
@@ -180,16 +179,16 @@ class ProcessRuntime:
             yield await self._exits.get()
 
     async def usage(self, ids: Sequence[str]) -> Mapping[str, Usage]:
-        """Return what running containers use; those that do not run are left out."""
+        """Return the usage of running containers; others are left out."""
         used = await self._call("usage", containers=list(ids))
         return {id: Usage(*used[id]) for id in ids if id in used}
 
     async def folders(self, ids: Sequence[str]) -> Mapping[str, Path]:
-        """Return the folders of containers in which all is that they have written to their root and to /tmp."""
+        """Return the folders with everything that containers have written to their root and to /tmp."""
         try:
             found = await self._call("folders", containers=list(ids))
         except ContainerError as error:
-            if error.reason == "NotSupported":  # by the supervisor of an earlier version
+            if error.reason == "NotSupported":  # from the supervisor of an earlier version
                 return {}
             raise
         return {id: Path(path) for id, path in found.items()}
@@ -223,7 +222,7 @@ class ProcessRuntime:
             self._exits.put_nowait(state)
 
     def _lost(self) -> None:
-        """The supervisor has ended, and all containers with it."""
+        """Handle that the supervisor has ended, and all containers with it."""
         if self._connection is None:
             return
         self._connection = None
@@ -246,7 +245,7 @@ class ProcessRuntime:
 
 
 def state_of(data: Mapping[str, Any]) -> ContainerState:
-    """Return a container as the supervisor tells it; fields of later versions are ignored."""
+    """Parse a container from the supervisor; fields of later versions are ignored."""
     return ContainerState(**{name: data[name] for name in ContainerState._fields if name in data})
 
 

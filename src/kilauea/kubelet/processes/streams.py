@@ -19,8 +19,7 @@ from kilauea.kubelet.processes.connection import error_of, messages
 
 _AT_ONCE = 64 * 1024
 _LAST_OUTPUT = 0.5
-"""Seconds after the end of a process in which what is left of its output may arrive; something that it left behind may
-hold its output open forever."""
+"""Seconds for remaining output to arrive after the end of a process; a descendant may keep its output open forever."""
 
 
 class Link(Protocol):
@@ -31,16 +30,16 @@ class Link(Protocol):
         ...
 
     def end_input(self) -> None:
-        """Say that no more input comes."""
+        """Report the end of the input."""
         ...
 
     async def close(self) -> None:
-        """Disconnect; what was started for this connection alone ends."""
+        """Disconnect; a process started for this connection alone ends."""
         ...
 
 
 class StreamProcess:
-    """A process that is connected to, as `container_streams.Process` says.
+    """A connected process; see `container_streams.Process`.
 
     Args:
         outputs: descriptors to read from, by channel.
@@ -66,7 +65,7 @@ class StreamProcess:
             os.set_blocking(descriptor, False)
 
     async def read(self) -> Output | None:
-        """Return what it has written next, at most 64 KiB; None when nothing more comes."""
+        """Return its next output, at most 64 KiB; None at the end."""
         while self._outputs:
             for channel in list(self._outputs):
                 data = self._read_now(channel)
@@ -77,7 +76,7 @@ class StreamProcess:
         return None
 
     async def write(self, data: bytes) -> None:
-        """Write to its standard input; what is written after it has ended is dropped."""
+        """Write to its standard input; dropped after it has ended."""
         rest = memoryview(data)
         while rest and self._stdin is not None:
             try:
@@ -99,11 +98,11 @@ class StreamProcess:
                 fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
 
     async def wait(self) -> int:
-        """Wait for its end; return its exit code, 128 and the signal for one that a signal has ended."""
+        """Wait for its end; return its exit code, 128 plus the signal if a signal ended it."""
         return await asyncio.shield(self._exit)
 
     async def close(self) -> None:
-        """Disconnect; what was started for this connection alone (exec) ends."""
+        """Disconnect; a process started for this connection alone (exec) ends."""
         self._exit.cancel()
         with contextlib.suppress(asyncio.CancelledError, ContainerError):
             await self._exit
@@ -119,7 +118,7 @@ class StreamProcess:
         self._ready.set()
 
     def _read_now(self, channel: Channel) -> bytes:
-        """Return what is there; an output that has ended is closed."""
+        """Return the available output; an output that has ended is closed."""
         descriptor = self._outputs[channel]
         try:
             data = os.read(descriptor, _AT_ONCE)
@@ -135,7 +134,7 @@ class StreamProcess:
         return data
 
     async def _wait(self) -> bool:
-        """Wait until there is something to read; return False if nothing came long after the end of the process."""
+        """Wait for output; return False if none arrived long after the end of the process."""
         loop = asyncio.get_running_loop()
         ended = self._exit.done()
         self._ready.clear()
@@ -155,7 +154,7 @@ class StreamProcess:
     async def _wait_writable(self, descriptor: int) -> None:
         loop = asyncio.get_running_loop()
         ready = asyncio.Event()
-        # A copy: a terminal may be watched for reading at the same time, and writing goes on when it is closed.
+        # A copy: a terminal may be watched for reading at the same time, and writing continues when it is closed.
         copy = os.dup(descriptor)
         loop.add_writer(copy, ready.set)
         waits = asyncio.create_task(ready.wait())
@@ -175,7 +174,7 @@ class StreamProcess:
 
 
 class SupervisorLink:
-    """The connection to the supervisor over which a process was started."""
+    """The connection to the supervisor that started a process."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -189,7 +188,7 @@ class SupervisorLink:
         return 137
 
     def end_input(self) -> None:
-        """Say that no more input comes."""
+        """Report the end of the input."""
         if not self._writer.is_closing():
             self._writer.write(b'{"call": "end_input"}\n')
 
@@ -207,7 +206,7 @@ class Pipes(NamedTuple):
         outputs: our ends of its outputs, by channel.
         stdin: our end of its input; None for none.
         terminal: our end of its terminal; None for none.
-        theirs: its ends: of a terminal one for all streams, else input, output and error.
+        theirs: its ends: one for all streams of a terminal, otherwise input, output and error.
     """
 
     outputs: dict[Channel, int]
@@ -216,23 +215,23 @@ class Pipes(NamedTuple):
     theirs: tuple[int, ...]
 
     def close_ours(self) -> None:
-        """Close our ends, if the process is not started after all."""
+        """Close our ends, if the process is not started."""
         ends = {*self.outputs.values(), *((self.stdin,) if self.stdin is not None else ())}
         for descriptor in ends:
             os.close(descriptor)
 
     def process(self, link: Link) -> StreamProcess:
-        """The process that has the other ends, run by what is at a link."""
+        """The process with the other ends, behind a link."""
         return StreamProcess(self.outputs, self.stdin, self.terminal, link)
 
     def close_theirs(self) -> None:
-        """Close its ends, which it has got itself."""
+        """Close its ends, which it has inherited."""
         for descriptor in self.theirs:
             os.close(descriptor)
 
 
 def make_pipes(*, stdin: bool, tty: bool) -> Pipes:
-    """Make the streams of a process.
+    """Create the streams of a process.
 
     Args:
         stdin: True to write to its standard input.
@@ -280,9 +279,9 @@ async def open_attach(link: socket.socket, id: str, *, stdin: bool) -> StreamPro
 async def _request(
     link: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int]
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, dict[str, Any], list[int]]:
-    """Send a request with descriptors, which are closed here; return the connection, the result and its descriptors."""
+    """Send a request with descriptors, which are closed here; return the connection, result and new descriptors."""
     try:
-        # Descriptors travel with a byte of white space, which JSON ignores.
+        # Descriptors are sent with a byte of white space, which JSON ignores.
         socket.send_fds(link, [b" "], list(descriptors))
     except OSError as error:
         link.close()

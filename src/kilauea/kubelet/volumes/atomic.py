@@ -1,7 +1,7 @@
 """Writes the files of a volume atomically, so that readers see all old or all new ones, as kubelets do.
 
-The files lie in a folder whose name is a time, to which the link `..data` points; each file or folder at the top of the
-volume is a link through `..data`. An update writes another folder and replaces that one link.
+The files are in a folder named after a time, to which the link `..data` points; each file or folder at the top of the
+volume is a link through `..data`. An update writes another folder and replaces this single link.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DATA, _NEXT = "..data", "..data_tmp"
 
 
 def write_files(folder: Path, files: Files, group: int | None = None) -> bool:
-    """Make a volume contain these files and no others; return False if it does already.
+    """Make a volume contain exactly these files; return False if it already does.
 
     Args:
         folder: the volume; created if it does not exist.
@@ -61,7 +61,7 @@ def _write(data: Path, files: Mapping[str, File]) -> None:
 
 
 def _link_tops(folder: Path, tops: set[str]) -> None:
-    """Keep the links at the top of a volume in step with what it contains."""
+    """Update the links at the top of a volume to its content."""
     for each in folder.iterdir():
         if each.is_symlink() and each.name != _DATA and each.name not in tops:
             each.unlink()
@@ -72,7 +72,7 @@ def _link_tops(folder: Path, tops: set[str]) -> None:
 
 
 def _read(data: Path) -> dict[str, tuple[bytes, int]]:
-    """Content and mode of the files that a volume contains."""
+    """Content and mode of the files in a volume."""
     found = {}
     for root, _, names in os.walk(data.resolve()):
         for name in names:

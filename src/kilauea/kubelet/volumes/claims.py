@@ -16,8 +16,8 @@ class Claimed(NamedTuple):
 
     Attributes:
         path: its folder.
-        read_only: True if no container may write there.
-        has_group: True if it is given to the `fsGroup` of pods, as local volumes are.
+        read_only: True if it is read-only.
+        has_group: True if its group is set to the `fsGroup` of pods, as for local volumes.
     """
 
     path: Path
@@ -32,7 +32,7 @@ def claimed_path(name: str, pod: Obj, lookup: Lookup, hidden: Path | None = None
         name: of the claim, in the namespace of the pod.
         pod: the pod.
         lookup: returns claims and volumes.
-        hidden: a folder without links in which no volume is; None for none.
+        hidden: a folder without links that cannot contain volumes; None for none.
 
     Raises:
         VolumeError: the claim or its volume does not exist, is not bound, or is of a kind that this machine lacks.

@@ -17,15 +17,15 @@ _CHECKS = {
 
 
 def prepare_host_path(text: str, type: str, hidden: Path | None = None) -> Path:
-    """Return a path of this machine, after it was created or checked by its type.
+    """Return a path of this machine, after creating or checking it by its type.
 
     Args:
         text: the path.
-        type: what must be there, or is made there.
-        hidden: a folder without links in which nothing is made; None for none.
+        type: the required type, or the type to create.
+        hidden: a folder without links that must not be used; None for none.
 
     Raises:
-        VolumeError: it is not what its type says, or it is in the hidden folder.
+        VolumeError: it does not match its type, or is in the hidden folder.
     """
     path = Path(text)
     if hidden is not None and path.resolve().is_relative_to(hidden):
@@ -36,7 +36,7 @@ def prepare_host_path(text: str, type: str, hidden: Path | None = None) -> Path:
         elif type == "FileOrCreate" and not path.exists():
             path.touch(mode=0o644)
         elif not type and not path.exists():
-            path.mkdir(parents=True, mode=0o755)  # as container runtimes do with a mount that has no source
+            path.mkdir(parents=True, mode=0o755)  # as container runtimes do for a mount without a source
     except OSError as error:
         raise VolumeError(f"hostPath {text} cannot be created: {error.strerror}") from error
     wanted = type.removesuffix("OrCreate")

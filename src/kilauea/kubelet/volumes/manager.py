@@ -35,7 +35,7 @@ from kilauea.nodes.requests import amounts_of, requests_of
 
 SHARED_MEMORY = Path("/dev/shm")
 COVER_SIZE = 4096
-"""Bytes of an empty folder that covers another one."""
+"""Size of an empty folder that covers another one, in bytes."""
 _SUPPORTED = "emptyDir, hostPath, configMap, secret, projected, downwardAPI, image or persistentVolumeClaim"
 
 
@@ -44,8 +44,8 @@ class Prepared(NamedTuple):
 
     Attributes:
         path: a file or folder.
-        read_only: True if no container may write there.
-        is_of_machine: True for a path that someone has chosen, and not the kubelet.
+        read_only: True if it is read-only.
+        is_of_machine: True for a path that was not chosen by the kubelet.
         image: name of an image that the runtime mounts instead of the path; empty for none.
     """
 
@@ -66,9 +66,9 @@ class Volumes:
         folder: contains a folder for each pod, named by its uid.
         lookup: returns the objects that volumes refer to.
         tokens: of service accounts.
-        memory: folder in memory, for those that pods want there; it need not exist.
-        hidden: folder of the cluster, whose credentials are for its administrator alone; None to hide nothing.
-        image_volume: prepares volumes that are images; None if there are none.
+        memory: folder in memory, for volumes with medium Memory; need not exist.
+        hidden: folder of the cluster, whose credentials are only for its administrator; None to hide nothing.
+        image_volume: prepares volumes that are images; None if unsupported.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class Volumes:
         self._memory = MemoryFolders(memory)
         self._image_volume = image_volume
         self._given: set[tuple[str, str]] = set()
-        """Volumes of claims that were given to the group of a pod: its uid and the name that the pod has for it."""
+        """Volumes of claims whose group was set to that of the pod: its uid and the volume's name."""
         self._hidden = None if hidden is None else hidden.resolve()
 
     async def prepare(self, pod: Obj, facts: PodFacts) -> dict[str, Prepared]:
-        """Create the volumes of a pod, or bring them up to date; return them by name.
+        """Create or update the volumes of a pod; return them by name.
 
         Raises:
             VolumeError: one cannot be mounted; its text names it.
@@ -125,7 +125,7 @@ class Volumes:
         return Prepared(folder, True)
 
     async def _claimed(self, pod: Obj, volume: Obj) -> Prepared:
-        """The volume of a claim; a local one is given to the group of the pod before its first container starts."""
+        """The volume of a claim; for a local one, the group of the pod is set before its first container starts."""
         source = volume["persistentVolumeClaim"]
         claimed = claimed_path(source["claimName"], pod, self._lookup, self._hidden)
         read_only = claimed.read_only or bool(source.get("readOnly"))
@@ -157,7 +157,7 @@ class Volumes:
         raise VolumeError(f"volumes of kind {kinds} are not supported by pods that run as processes: use {_SUPPORTED}")
 
     def _empty(self, pod: Obj, volume: Obj, facts: PodFacts) -> Path:
-        """The folder of an emptyDir."""
+        """The folder of an emptyDir volume."""
         source, uid = volume.get("emptyDir") or {}, pod["metadata"]["uid"]
         if source.get("medium") == "Memory" and self._memory.exist:
             folder, is_new = self._memory.make(uid, volume["name"], memory_size(pod, source, facts.allocatable or {}))
@@ -178,18 +178,18 @@ class Volumes:
     def mounts(
         self, pod: Obj, container: Obj, volumes: Mapping[str, Prepared], variables: Mapping[str, str]
     ) -> list[Mount]:
-        """Return what a container sees of the volumes of its pod, parents first.
+        """Return the volume mounts of a container, parents first.
 
-        A volume that contains the folder of the cluster, such as a home folder, has an empty one in its place.
+        In a volume that contains the folder of the cluster, such as a home folder, an empty folder replaces it.
 
         Args:
             pod: the pod.
-            container: as the pod's specification has it.
-            volumes: as `prepare` has returned them.
+            container: the container in the pod's specification.
+            volumes: the result of `prepare`.
             variables: of the container, for `subPathExpr`.
 
         Raises:
-            ConfigError: a mount names no volume, a path that leads out of it, or one in the folder of the cluster.
+            ConfigError: a mount names an unknown volume, a path outside of it, or one in the folder of the cluster.
         """
         found = []
         for mount in container.get("volumeMounts") or ():
@@ -207,7 +207,7 @@ class Volumes:
             if not source.exists():
                 _make_folders(volume.path.resolve(), source)
             read_only = volume.read_only or bool(mount.get("readOnly"))
-            # What is mounted later must be what was looked at here: other containers can write to the volume.
+            # The later mount must be the path checked here: other containers can write to the volume.
             found += [Mount(mount["mountPath"], str(source), read_only, real=True), *covers]
         return sorted(found, key=lambda each: (each.target.rstrip("/").count("/"), each.target))
 
@@ -215,8 +215,8 @@ class Volumes:
         """Empty folders that hide the folder of the cluster in a mount; none if that does not contain it.
 
         Args:
-            mount: as the container has it.
-            source: the path without links that it shows.
+            mount: the container's mount.
+            source: its source path without links.
 
         Raises:
             ConfigError: the mount is of that folder or of a part of it.
@@ -232,11 +232,11 @@ class Volumes:
         return [Mount(str(target), read_only=True, size=COVER_SIZE, optional=True)]
 
     def renewal(self, uid: str) -> int | None:
-        """Return the time at which a token of a pod is to be replaced; None if it has none."""
+        """Return the time at which a token of a pod must be replaced; None without tokens."""
         return self._tokens.renewal(uid)
 
     def remove(self, uid: str) -> None:
-        """Remove the volumes of a pod and what else is in its folder, soon."""
+        """Remove the folder of a pod with its volumes, asynchronously."""
         self._tokens.forget(uid)
         self._given = {key for key in self._given if key[0] != uid}
         self._memory.remove(uid)
@@ -261,7 +261,7 @@ def _image_mount(mount: Obj, part: str, image: str) -> Mount:
 
 
 def _token_files(pod: Obj, source: Obj, tokens: Mapping[str, str]) -> dict[str, File]:
-    """The files of tokens: for the one user of the containers alone, if the pod says who that is, and its group."""
+    """The files of tokens: only for the user of the containers, if the pod defines a single one, and its group."""
     user = fs_user_of(pod)
     is_private = user is not None or (pod["spec"].get("securityContext") or {}).get("fsGroup") is not None
     mode = 0o600 if is_private else source.get("defaultMode", DEFAULT_MODE)
@@ -270,7 +270,7 @@ def _token_files(pod: Obj, source: Obj, tokens: Mapping[str, str]) -> dict[str, 
 
 
 def memory_size(pod: Obj, source: Obj, allocatable: Mapping[str, str]) -> int:
-    """Return the size of an emptyDir in memory: the least of its limit, those of all containers, and the node's memory.
+    """Return the size of an emptyDir in memory: the minimum of its limit, the containers' limits and node memory.
 
     Args:
         pod: the pod.
@@ -304,9 +304,9 @@ def _within(folder: Path, part: str) -> Path:
 
 
 def _make_folders(folder: Path, path: Path) -> None:
-    """Make a path in a volume, so that all writers of the volume can write there, as kubelets do it.
+    """Create a path in a volume, so that all writers of the volume can write there, like kubelets.
 
-    One of them may put a link there meanwhile, so none is followed.
+    A writer may create a link there meanwhile, so links are not followed.
 
     Raises:
         ConfigError: it cannot be made.
@@ -331,7 +331,7 @@ def _make_folders(folder: Path, path: Path) -> None:
 
 
 def objects_of(pod: Obj) -> set[tuple[str, str]]:
-    """Return kind and name of the ConfigMaps and Secrets that the volumes of a pod are made of."""
+    """Return kind and name of the ConfigMaps and Secrets in the volumes of a pod."""
     found = set()
     for volume in pod["spec"].get("volumes") or ():
         for part in (volume, *((volume.get("projected") or {}).get("sources") or ())):
@@ -343,7 +343,7 @@ def objects_of(pod: Obj) -> set[tuple[str, str]]:
 
 
 def fields_shown(pod: Obj) -> dict[str, Any]:
-    """Return the fields that can change in a pod and that its volumes may show; none if it has no such volume."""
+    """Return the mutable fields of a pod that its volumes may show; empty without such a volume."""
     for volume in pod["spec"].get("volumes") or ():
         for part in (volume, *((volume.get("projected") or {}).get("sources") or ())):
             if "downwardAPI" in part:

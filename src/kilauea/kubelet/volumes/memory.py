@@ -1,7 +1,7 @@
 """Empty folders in memory: each has its own file system (tmpfs) with a size, if this process may mount.
 
-The folder of a pod is a file system, too, whose mounts are not copied with those around it (`unbindable`). Otherwise
-every container that is started later would have a copy of what is mounted there, and keep it, and its memory, alive.
+The folder of a pod is a file system, too, whose mounts are not copied with the surrounding ones (`unbindable`).
+Otherwise every later container would have a copy of its mounts, and keep their memory in use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class MemoryFolders:
 
     @property
     def exist(self) -> bool:
-        """True if there can be some."""
+        """True if they are supported."""
         return self._folder.is_dir()
 
     def path(self, uid: str) -> Path:
@@ -44,7 +44,7 @@ class MemoryFolders:
         Args:
             uid: of the pod.
             name: of the volume.
-            size: most bytes that it can take, where a file system can be mounted; 0 for as many as there are.
+            size: maximum bytes, if a file system can be mounted; 0 for no limit.
 
         Raises:
             OSError: it cannot be made.
@@ -53,7 +53,7 @@ class MemoryFolders:
         folder = pod / name
         if folder.is_dir() and (folder.is_mount() or not pod.is_mount()):
             return folder, False
-        pod.mkdir(mode=0o700, exist_ok=True)  # other users of the machine are not to look into it
+        pod.mkdir(mode=0o700, exist_ok=True)  # not accessible to other users of the machine
         if not pod.is_mount():
             with suppress(OSError):
                 _mount(pod, "size=1m,mode=700")
@@ -65,7 +65,7 @@ class MemoryFolders:
         return folder, True
 
     def remove(self, uid: str) -> None:
-        """Remove the folders of a pod, soon."""
+        """Remove the folders of a pod, asynchronously."""
         if (folder := self.path(uid)).exists():
             remove_later(folder, _unmount)
 
@@ -76,7 +76,7 @@ def _mount(folder: Path, options: str) -> None:
 
 
 def _unmount(folder: Path) -> None:
-    """Let go of what is mounted at a folder and below."""
+    """Unmount everything at a folder and below."""
     with suppress(OSError):
         _call(_libc.umount2, folder, os.fsencode(folder), _DETACH)
 

@@ -1,6 +1,6 @@
 """Groups and modes of volumes for the `fsGroup` of a pod, and the owner of its tokens, as kubelets set them.
 
-Only root can give files to a group; for others, the pod has an event that says so.
+Only root can set the group of files; for other users, an event of the pod reports this.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from kilauea.kubelet.volumes.sources import File, Files
 
 _WRITABLE, _READABLE = 0o660, 0o440
 _FOLDER = 0o2110
-"""Folders can be searched, and what is made in them has their group."""
+"""Folders can be searched, and new files in them inherit their group."""
 ALWAYS, ON_ROOT_MISMATCH = "Always", "OnRootMismatch"
 
 
 def fs_group_of(pod: Obj) -> int | None:
-    """Return the group that volumes of a pod get; None if they keep theirs."""
+    """Return the group to set on volumes of a pod; None to keep theirs."""
     group: int | None = (pod["spec"].get("securityContext") or {}).get("fsGroup")
     return group if os.getuid() == 0 else None
 
 
 def policy_of(pod: Obj) -> str:
-    """Return when all files of a volume that outlives its pods get the group: `Always` or `OnRootMismatch`."""
+    """Return when the group is set on all files of a persistent volume: `Always` or `OnRootMismatch`."""
     return str((pod["spec"].get("securityContext") or {}).get("fsGroupChangePolicy") or ALWAYS)
 
 
 def fs_user_of(pod: Obj) -> int | None:
-    """Return the user of all containers of a pod, who owns its tokens; None if they have several or say none."""
+    """Return the user of all containers of a pod, who owns its tokens; None if it is not a single known one."""
     spec = pod["spec"]
     of_pod = (spec.get("securityContext") or {}).get("runAsUser")
     every = (*(spec.get("initContainers") or ()), *spec["containers"])
@@ -40,16 +40,16 @@ def fs_user_of(pod: Obj) -> int | None:
 
 
 def shared(files: Files, group: int | None) -> Mapping[str, File]:
-    """Return the files of a volume with the modes that they have once they are given to a group."""
+    """Return the files of a volume with their modes after setting the group."""
     if group is None:
         return files
     return {path: file._replace(mode=file.mode | _READABLE) for path, file in files.items()}
 
 
 def give(path: Path | str, group: int, *, folder: int | None = None, read_only: bool = False) -> None:
-    """Give a file or folder to a group, whose members may read it, and write to it unless it is read-only.
+    """Set the group of a file or folder, whose members may read it, and write to it unless it is read-only.
 
-    A process that puts a link in its place meanwhile does not change what the link leads to.
+    If a process replaces it with a link meanwhile, the target of the link is not changed.
 
     Args:
         path: of the file.
@@ -71,12 +71,12 @@ def give(path: Path | str, group: int, *, folder: int | None = None, read_only: 
 
 
 def give_all(folder: Path, group: int, policy: str = ALWAYS, *, read_only: bool = False) -> None:
-    """Give a folder and everything in it to a group.
+    """Set the group of a folder and everything in it.
 
     Args:
         folder: the volume.
         group: the group.
-        policy: `OnRootMismatch` to leave everything as it is if the folder itself has the group and its mode already.
+        policy: `OnRootMismatch` to change nothing if the folder itself already has the group and mode.
         read_only: True if its members may only read.
 
     Raises:
@@ -89,7 +89,7 @@ def give_all(folder: Path, group: int, policy: str = ALWAYS, *, read_only: bool 
     for _, folders, names, at in os.fwalk(folder, topdown=False):
         for name in (*names, *folders):
             give(name, group, folder=at, read_only=read_only)
-    give(folder, group, read_only=read_only)  # last, as it says that all is done
+    give(folder, group, read_only=read_only)  # last, as it marks completion
 
 
 def _mask(mode: int, read_only: bool) -> int:

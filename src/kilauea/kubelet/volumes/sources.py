@@ -21,7 +21,7 @@ FieldValue = Callable[[Obj], str]
 
 
 class VolumeError(Exception):
-    """A volume cannot be mounted; the text is that of kubelets, or says what to do."""
+    """A volume cannot be mounted; the message is that of kubelets, or contains the fix."""
 
 
 class File(NamedTuple):
@@ -30,7 +30,7 @@ class File(NamedTuple):
     Attributes:
         data: its content.
         mode: its mode.
-        user: who owns it; None for the user of this process.
+        user: its owner; None for the user of this process.
     """
 
     data: bytes
@@ -49,7 +49,7 @@ def object_files(
 
     Args:
         resource: which of the two.
-        source: the volume's source, or that of a part of a projected volume.
+        source: the source of the volume, or of a part of a projected volume.
         namespace: of the pod.
         lookup: returns the object.
         mode: of files for which the source does not say another.
@@ -81,12 +81,12 @@ def selected(entries: Mapping[str, bytes], items: Sequence[Obj], mode: int, faul
 
     Args:
         entries: of a ConfigMap or a Secret.
-        items: names of entries, and where they go; empty for all.
+        items: names of entries, with their paths; empty for all.
         mode: of files for which the item does not say another.
-        fault: the words about an entry that is missing; None if entries may be.
+        fault: the message for a missing entry; None if entries are optional.
 
     Raises:
-        VolumeError: an entry is missing that may not be.
+        VolumeError: a required entry is missing.
     """
     if not items:
         return {key: File(data, mode) for key, data in sorted(entries.items())}
@@ -100,10 +100,10 @@ def selected(entries: Mapping[str, bytes], items: Sequence[Obj], mode: int, faul
 
 
 def safe_path(path: str) -> str:
-    """Return a path in a volume as it is.
+    """Return a path in a volume unchanged.
 
     Raises:
-        VolumeError: it leads out of the volume.
+        VolumeError: it is outside of the volume.
     """
     parts = path.split("/")
     if path.startswith("/") or ".." in parts or path.startswith(".."):
@@ -115,7 +115,7 @@ def field_files(source: Obj, value: FieldValue, mode: int = DEFAULT_MODE) -> dic
     """Return the files of a downward API volume.
 
     Raises:
-        VolumeError: there is no such field.
+        VolumeError: a field does not exist.
     """
     mode = source.get("defaultMode", mode)
     return {
@@ -127,7 +127,7 @@ def field_files(source: Obj, value: FieldValue, mode: int = DEFAULT_MODE) -> dic
 def projected_files(
     source: Obj, namespace: str, lookup: Lookup, value: FieldValue, tokens: Mapping[str, File]
 ) -> dict[str, File]:
-    """Return the files of a projected volume; later sources win.
+    """Return the files of a projected volume; later sources take precedence.
 
     Args:
         source: the volume's source.
@@ -137,7 +137,7 @@ def projected_files(
         tokens: of the service account, by their path in the volume.
 
     Raises:
-        VolumeError: something is missing that is not optional, or of an unknown kind.
+        VolumeError: a required object is missing, or a source is of an unknown kind.
     """
     mode, files = source.get("defaultMode", DEFAULT_MODE), dict[str, File]()
     for part in source.get("sources") or ():

@@ -12,14 +12,14 @@ from kilauea.kubelet.volumes.sources import VolumeError
 
 DEFAULT_SECONDS = 3600
 _AGE = 24 * 3600
-"""Seconds after which a token is replaced even if it is valid for longer, as by kubelets."""
+"""Seconds after which a token is replaced even if it is valid for longer, as in kubelets."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Token:
     text: str
     renew: int
-    """Time at which it is to be replaced, in microseconds since 1970."""
+    """Time at which it must be replaced, in microseconds since 1970."""
 
 
 class Tokens:
@@ -39,7 +39,7 @@ class Tokens:
         """Return the tokens of a projected volume by their paths.
 
         Raises:
-            VolumeError: one is not issued.
+            VolumeError: a token is not issued.
         """
         found = {}
         for each in _wanted(source):
@@ -69,11 +69,11 @@ class Tokens:
         return self._known[key].text
 
     def renewal(self, uid: str) -> int | None:
-        """Return the time at which a token of a pod is to be replaced; None if it has none."""
+        """Return the time at which a token of a pod must be replaced; None without tokens."""
         return min((token.renew for key, token in self._known.items() if key[0] == uid), default=None)
 
     def forget(self, uid: str) -> None:
-        """Forget the tokens of a pod."""
+        """Drop the tokens of a pod."""
         for key in [key for key in self._known if key[0] == uid]:
             del self._known[key]
 

@@ -6,17 +6,17 @@ import ipaddress
 import socket
 
 _ELSEWHERE = {socket.AF_INET: "198.51.100.1", socket.AF_INET6: "2001:db8::1"}
-"""Addresses for documentation: nothing is sent, the system only says from which address it would be."""
+"""Addresses for documentation: nothing is sent, the system only determines the source address."""
 
 
 _LOCAL = "127.0.0.1"
 
 
 def advertised_address(host: str) -> str | None:
-    """The address that a server which listens on a host advertises; None if there is none.
+    """Return the address that a server which listens on a host advertises; None without one.
 
-    As Kubernetes does, a server that listens on loopback or on all addresses advertises that of the interface which
-    leads outside, in the family of the host if there is one. Addresses that endpoints must not have are left out.
+    As in Kubernetes, a server that listens on loopback or on all addresses advertises that of the outgoing interface,
+    in the family of the host if possible. Addresses that are invalid in endpoints are left out.
     """
     try:
         found = ipaddress.ip_address(host)
@@ -29,7 +29,7 @@ def advertised_address(host: str) -> str | None:
 
 
 def local_address(host: str) -> str | None:
-    """Return the address at which programs of this machine reach a server that listens on a host; None for a name."""
+    """Return the address at which programs on this machine reach a server that listens on a host; None for a name."""
     try:
         found = ipaddress.ip_address(host)
     except ValueError:
@@ -51,7 +51,7 @@ def may_listen(address: str, port: int) -> bool:
 
 
 def _outgoing(*families: socket.AddressFamily) -> str | None:
-    """The address from which packets leave, in the first of some families that has one."""
+    """The source address of outgoing packets, in the first of some families that has one."""
     return next((found for found in map(_outgoing_in, families) if found is not None), None)
 
 
@@ -66,6 +66,6 @@ def _outgoing_in(family: socket.AddressFamily) -> str | None:
 
 
 def _is_for_endpoints(text: str) -> bool:
-    """Return False for addresses that Kubernetes refuses in endpoints, as they say nothing to other hosts."""
+    """Return False for addresses that Kubernetes rejects in endpoints, as they are meaningless to other hosts."""
     found = ipaddress.ip_address(text)
     return not (found.is_loopback or found.is_unspecified or found.is_link_local or found.is_multicast)

@@ -1,7 +1,7 @@
 """Volcano's admission inside the embedded API server: its hooks are one of the server's own steps.
 
-They run where the real server would call webhooks, refuse with the message of the real server for a webhook's refusal,
-and read the store itself, including writes that are not on disk yet.
+They run where the real server would call webhooks, refuse requests with the same messages, and read the store itself,
+including writes that are not on disk yet.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _by_place(hooks: Iterable[Hook]) -> Mapping[_Place, Sequence[Hook]]:
 
 
 def _asked(hooks: Mapping[_Place, Sequence[Hook]], attributes: Attributes) -> Sequence[Hook]:
-    """The hooks for a write."""
+    """The hooks to call for a write."""
     resource = attributes.resource
     found = hooks.get((resource.group, resource.plural, attributes.operation), ())
     return () if attributes.subresource or attributes.namespace in EXEMPT else found

@@ -36,10 +36,10 @@ from kilauea.runtime.inputs.snapshot import Snapshot, read_snapshot
 COMPONENT = "kilauea-advisor"
 REASON = "SmallestChange"
 AGAINST = ("Unschedulable", NO_SCHEDULER, PODS_NOT_CREATED)
-"""Conditions of a group that waits."""
+"""Conditions of waiting groups."""
 FOLLOWED = (POD_GROUPS, PODS, VC_JOBS)
 SETTLE_SECONDS = 0.5
-"""Seconds for which groups must be at rest."""
+"""Seconds for which groups must be unchanged."""
 PAUSE_SECONDS = 0.5
 """Shortest time between two rounds, in seconds."""
 MOST_OBJECTS, MOST_GROUPS, MOST_PODS = 2000, 20, 20
@@ -87,7 +87,7 @@ class Advisor:
         self._changed.set()
 
     async def run(self) -> None:
-        """Run a round whenever groups have changed and come to rest, until cancelled."""
+        """Run a round whenever groups have changed and then been unchanged for a while, until cancelled."""
         await self._cache.complete()
         while True:
             await self._changed.wait()
@@ -98,8 +98,8 @@ class Advisor:
             await self._clock.sleep(PAUSE_SECONDS)
 
     async def look(self) -> None:
-        """Find advice for the groups that wait, and record it if it is new."""
-        if sum(map(self._cache.count, FOLLOWED)) > MOST_OBJECTS:  # what is too large is not even decoded
+        """Find advice for waiting groups, and record new advice."""
+        if sum(map(self._cache.count, FOLLOWED)) > MOST_OBJECTS:  # large objects are not even decoded
             return
         if sum(map(_wanted, self._cache.list(VC_JOBS))) > MOST_OBJECTS:  # a plan would create all of them
             return
@@ -122,7 +122,7 @@ class Advisor:
             self._tell(each)
 
     def _turn(self, group: Obj) -> tuple[bool, str, Key]:
-        """Groups without advice come first, then those with the oldest."""
+        """Sort key: groups without advice come first, then those with the oldest."""
         return uid_of(group) in self._told, str(group["metadata"].get("creationTimestamp")), key_of(group)
 
     def _advice(self, found: Snapshot, keys: Sequence[Key]) -> list[_Advice]:
@@ -145,7 +145,7 @@ class Advisor:
             self._record(COMPONENT, Record(about, "Normal", REASON, advice.text))
 
     def _concerned(self, group: Obj) -> Iterator[Obj]:
-        """The group, the job that owns it, and its pods that wait."""
+        """The group, the job that owns it, and its waiting pods."""
         yield group
         key, owner = key_of(group), controller_of(group)
         if owner is not None and (owner["apiVersion"], owner["kind"]) == (VC_JOBS.api_version, VC_JOBS.kind):
@@ -157,13 +157,13 @@ class Advisor:
 
 
 def _wanted(job: Obj) -> int:
-    """The number of pods that a job of Volcano wants; one that is over wants none."""
+    """The desired number of pods of a Volcano job; 0 for a finished one."""
     if (status_of(job).get("state") or {}).get("phase") in OVER:
         return 0
     return sum(task.get("replicas", 1) for task in spec_of(job).get("tasks") or ())
 
 
 def _waits(group: Obj) -> bool:
-    """True if a condition of a group keeps it from running."""
+    """Return True if a condition of a group keeps it from running."""
     conditions: Sequence[Mapping[str, str]] = status_of(group).get("conditions") or ()
     return not is_going(group) and any(c.get("type") in AGAINST and c.get("status") == "True" for c in conditions)

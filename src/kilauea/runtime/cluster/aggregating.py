@@ -1,4 +1,4 @@
-"""Aggregated API servers behind that of this process: requests are proxied, and APIServices are kept up to date."""
+"""Aggregated API servers behind that of this process: proxies requests, and updates APIServices."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ async def serve(
             await ending.enter_async_context(aggregating(api, credentials))
         except RuntimeError as error:
             raise StartError(f"{options.data_dir}: {error}") from error
-        # Only now: a webhook that does not answer must not keep out the server's own objects, or it could never start.
+        # Only now: a webhook that does not answer must not reject the server's own objects, or it could never start.
         api.backend.dynamic = DynamicAdmission(store, client)
         await ending.enter_async_context(beside(api, credentials.ca.decode()))
         if not stop.is_set():

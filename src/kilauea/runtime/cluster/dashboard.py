@@ -38,15 +38,16 @@ async def dashboard_of_cluster(
 ) -> AsyncIterator[None]:
     """Serve the dashboard for the length of a block; the cluster runs on if it cannot listen.
 
-    It listens on the port after that of the server, or else on a free one. Its user is the administrator: so is any
-    user who can read the terminal, or the kubeconfig.
+    It listens on the port after that of the server, or else on a free one. Its user is the administrator, like any user
+    who can read the terminal or the kubeconfig.
 
     Args:
         api: the server.
         client: a client of it.
         options: options of the server.
-        scheduler: the scheduler, which knows what queues deserve; None for none.
-        linked: called with the link for the first browser (empty if there is none), and with each further one.
+        scheduler: the scheduler, for the deserved amounts of queues; None for none.
+        linked: called with the link for the first browser (empty if the dashboard cannot listen), and with each further
+            one.
     """
     clock, rng, cluster = SystemClock(), Random(options.seed), Cluster(Picture(), Series())
     figures = None if scheduler is None else lambda: scheduler.scheduler.queues
@@ -79,7 +80,7 @@ async def dashboard_of_cluster(
 
 
 async def _listen(stack: AsyncExitStack, site: Site, port: int) -> int:
-    """Listen on a port, or at a free one if it is taken."""
+    """Listen on a port, or on a free one if it is in use."""
     try:
         return await stack.enter_async_context(site.serving(LOOPBACK, port))
     except OSError:

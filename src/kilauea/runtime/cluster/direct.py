@@ -2,7 +2,7 @@
 
     client = DirectClient(server, "kube-controller-manager", rng)
 
-Its callers work as with any other cluster. There is no rate limit.
+Callers use it as for any other cluster. Requests are not rate-limited.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kilauea.client.rest import SHORTEST_WATCH, Client, collection_path
 from kilauea.client.transport import Answer, header_map, refusal, refusal_of, unreachable
 
 BEHIND = 100
-"""Writes that a watch may be behind the server; from there on it goes on at once."""
+"""Writes by which a watch may be behind the server; beyond that, it continues without a pause."""
 
 
 class DirectTransport:
@@ -50,20 +50,20 @@ class DirectTransport:
         self._closed = False
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Ask."""
+        """Send a request."""
         asked = make_request(method, target, headers, body)
         asked.is_ours = True
         answer = await self.answer(asked)
         if not isinstance(answer.body, bytes):
             parts = []
-            for part in answer.body:  # to make one may be the work of hundreds of objects
+            for part in answer.body:  # producing a part may process hundreds of objects
                 parts.append(part)
                 await asyncio.sleep(0)
             answer.body = b"".join(parts)
         return _complete(answer)
 
     async def answer(self, request: ApiRequest) -> ApiResponse:
-        """The answer to a request as the server makes it."""
+        """Return the response of the server to a request."""
         if self._closed:
             raise unreachable("the transport is closed")
         request.user = self._user
@@ -101,7 +101,7 @@ class DirectTransport:
         return answer
 
     def has_caught_up(self, version: str) -> bool:
-        """Return True if the server is not much further than a version."""
+        """Return True if the server is not far ahead of a version."""
         return self._server.backend.store.revision - int(version) < BEHIND
 
     async def close(self) -> None:
@@ -110,7 +110,7 @@ class DirectTransport:
 
 
 async def _end(answer: WatchStream | TextStream | Upgrade | Tunnel) -> None:
-    """End an answer that was not asked for."""
+    """End a response that was not requested."""
     if isinstance(answer, Upgrade | Tunnel):
         if isinstance(answer, Tunnel):
             await answer.connection.close()
@@ -120,14 +120,14 @@ async def _end(answer: WatchStream | TextStream | Upgrade | Tunnel) -> None:
 
 
 class DirectClient(Client):
-    """The client of a component in the process of its server: it gets the events of the store without decoding them.
+    """The client of a component in the process of its server: it receives the store's events without decoding.
 
     Args:
         server: the server.
         component: name of the client.
         rng: randomness of the duration of watches.
-        gather: seconds after a batch of events in which more of them gather: many small batches cost more CPU. A
-            watch that has not reached the server's newest writes yet reads on: batches are of limited size.
+        gather: seconds after a batch of events for which further events are collected: many small batches cost more
+            CPU. A watch that has not reached the server's newest writes continues at once: batches have a limited size.
     """
 
     def __init__(self, server: ApiServer, component: str, rng: Random | None = None, *, gather: float = 0.0) -> None:
@@ -143,7 +143,7 @@ class DirectClient(Client):
         fields: str = "",
         reduce: Callable[[bytes], bytes] | None = None,
     ) -> Listed:
-        """All objects of a kind as they were at one version, with what keeps them, so that nothing is reduced."""
+        """All objects of a kind at one version, in their stored form, so they need not be reduced."""
         request = make_request("GET", collection_path(resource, namespace), self._headers)
         query = {"labelSelector": labels, "fieldSelector": fields}
         request.query = [(name, value) for name, value in query.items() if value]
@@ -173,7 +173,7 @@ class DirectClient(Client):
 
 
 class _Values(Sequence[bytes]):
-    """The bytes of objects, each read when it is looked at, and only then in memory."""
+    """The bytes of objects, each read only when it is accessed."""
 
     def __init__(self, holders: Sequence[Holder]) -> None:
         self._holders = holders
@@ -197,7 +197,7 @@ class _Values(Sequence[bytes]):
 
 
 def _seen(frame: Frame) -> Seen:
-    """A frame as an event.
+    """Convert a frame into an event.
 
     Raises:
         ApiError: the frame is the error that ends the watch.
@@ -209,6 +209,6 @@ def _seen(frame: Frame) -> Seen:
 
 
 def _complete(answer: ApiResponse) -> Answer:
-    """An answer in one piece."""
+    """A response in one piece."""
     body = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
     return Answer(answer.status, header_map(answer.headers), body)

@@ -23,7 +23,7 @@ from kilauea.runtime.manager.reconciling import CONCURRENCY, Driver
 
 DEFINITIONS_AT_A_TIME = 4
 GATHER_SECONDS = 0.05
-"""Seconds for which events gather for controllers that need not be quick."""
+"""Seconds for which events are collected for controllers that need not react fast."""
 
 
 @asynccontextmanager
@@ -45,7 +45,7 @@ async def controllers_in_process(
         clock: the time.
         concurrency: concurrent keys of one controller.
         failed: called with each error that delays a key; returns True if the error should not be logged.
-        gather: seconds for which events gather.
+        gather: seconds for which events are collected.
     """
     random, cache = Random(component), Cache()
     client = DirectClient(api, component, Random(component), gather=gather)

@@ -45,8 +45,8 @@ class MachineOptions:
 
     Attributes:
         parts: number of nodes that it is divided into.
-        images: what stands for images; without any, all stand for this machine, or for themselves in podman.
-        containers: True if containers are those of podman, False if they are processes of this machine.
+        images: replacements for images; without any, each means this machine or, with podman, itself.
+        containers: True for podman containers, False for processes on this machine.
     """
 
     parts: int = 1
@@ -55,7 +55,7 @@ class MachineOptions:
 
 
 def _make_private(folder: Path) -> None:
-    """Make the folder with Secrets, tokens and files of pods, into which no other user of the machine may look."""
+    """Create the folder for Secrets, tokens and files of pods, without access for other users of the machine."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)  # an older version left it open
 
@@ -66,12 +66,12 @@ class MachinePods:
     Args:
         options: how this machine runs pods.
         ranges: addresses of the cluster.
-        api: for the kubelet.
-        cache: of the objects of the cluster; it must not run yet.
+        api: API client of the kubelet.
+        cache: cache of the cluster's objects; must not run yet.
         clock: the time.
-        record: takes events.
+        record: records events.
         data: folder of the cluster.
-        address: of the API server, known once it listens.
+        address: address of the API server, set once it listens.
     """
 
     def __init__(
@@ -134,15 +134,15 @@ class MachinePods:
             log.warning("pods on this machine: %s", each)
 
     def logs(self, otherwise: LogSource) -> LogSource:
-        """Return the logs of containers: of this machine, or else those of simulated ones."""
+        """Return the logs of containers: of this machine, or otherwise those of simulated ones."""
         return LogFiles(self._data, self._host.states.get, self.kubelet.runs, otherwise)
 
     def connections(self) -> PodConnections:
-        """Return the way to the containers of this machine."""
+        """Return connections to the containers of this machine."""
         return ContainerConnections(self.runtime, self._host.states.get, self.kubelet.runs)
 
     def usage(self, otherwise: UsageOfOthers) -> ContainerUsage:
-        """Return the usage of pods and nodes: of this machine as measured, or else that of simulated ones."""
+        """Return the usage of pods and nodes: measured on this machine, or otherwise that of simulated ones."""
         find, runs = self._host.states.get, self.kubelet.runs
         self._usage = ContainerUsage(self.runtime, self._cache, find, runs, otherwise, self._host.clock)
         return self._usage
@@ -161,7 +161,7 @@ class MachinePods:
                 tasks.create_task(self._usage.run())
 
     async def close(self) -> None:
-        """Let go of the containers, which keep running."""
+        """Disconnect from the containers, which keep running."""
         if running := len(self.runtime.running):
             log.warning("%d containers keep running on this machine; the next start finds them again", running)
         await self.runtime.close()

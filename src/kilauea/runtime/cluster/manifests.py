@@ -15,7 +15,7 @@ FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass", "StorageClass
 NOT_FOUND = 404
 
 ResourceOf = Callable[[str, str], Resource | None]
-"""The resource of an `apiVersion` and a `kind`; None if the cluster has none."""
+"""Returns the resource of an `apiVersion` and a `kind`; None if the cluster does not have it."""
 
 
 class ManifestError(Exception):
@@ -36,12 +36,7 @@ class Manifest(NamedTuple):
 
 
 def read_manifests(paths: Sequence[str]) -> list[Manifest]:
-    """The objects of files and folders, in the order in which they are to be applied.
-
-    Raises:
-        ManifestError: a file is invalid.
-        SourceError: a path cannot be read.
-    """
+    """The objects in files and folders, in the order in which to apply them."""
     found: list[Manifest] = []
     for source, data in read_bytes(paths):
         for part in read_documents(data.removeprefix(b"\xef\xbb\xbf")):
@@ -60,7 +55,7 @@ def _turn(body: Mapping[str, Any]) -> int:
 
 
 def _objects(source: str, value: Any) -> list[Manifest]:
-    """The objects of a document: none, one, or those of a list."""
+    """The objects of a document: none, one, or those in a list."""
     if value is None:
         return []
     if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
@@ -75,11 +70,7 @@ def _objects(source: str, value: Any) -> list[Manifest]:
 
 
 def _check(source: str, body: Mapping[str, Any]) -> None:
-    """Check the fields by which an object is addressed.
-
-    Raises:
-        ManifestError: a field is invalid.
-    """
+    """Check the fields that identify an object."""
     kind, version, metadata = body["kind"], body.get("apiVersion"), body.get("metadata") or {}
     if not isinstance(version, str):
         raise ManifestError(f"{source}: {kind}: apiVersion is {version!r}: it must be text such as v1 or batch/v1")
@@ -91,10 +82,10 @@ def _check(source: str, body: Mapping[str, Any]) -> None:
 
 
 async def apply_manifests(api: Api, manifests: Sequence[Manifest], resource_of: ResourceOf, manager: str) -> None:
-    """Apply objects one after another, with their status if they have one.
+    """Apply objects in order, with their status if they have one.
 
     Raises:
-        ManifestError: an object is refused; those before it are applied.
+        ManifestError: an object is rejected; those before it are applied.
     """
     for manifest in manifests:
         body = manifest.body

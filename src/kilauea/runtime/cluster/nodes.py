@@ -29,9 +29,9 @@ class NodesOptions:
     Attributes:
         daemon: how to reach the cluster.
         count: number of nodes to register.
-        machine: size of each of them, and of existing nodes that report no size.
-        start_delay: seconds that containers take to be created.
-        run_time: microseconds that commands of unknown run time take; 0 forever.
+        machine: size of each new node, and of existing nodes that do not report one.
+        start_delay: seconds until containers are created.
+        run_time: microseconds for commands of unknown run time; 0 for no end.
     """
 
     daemon: DaemonOptions
@@ -57,7 +57,7 @@ async def run_nodes(options: NodesOptions, ready: Callable[[int], None], stop: a
     Args:
         options: the nodes to simulate.
         ready: called with the number of simulated nodes once they are registered.
-        stop: ends everything when it is set; the nodes stay, and become not ready after a while.
+        stop: ends everything when set; the nodes stay, and become not ready after a while.
 
     Raises:
         AccessError: no usable description of the cluster.

@@ -1,7 +1,7 @@
 """The objects of the embedded API server for its admission: the store, and queues with writes in progress.
 
 Two queues that are created at the same time must not both take the last resources of their parent. The store does not
-show a write until it ends, so this view shows queues whose writes are in flight as they will be.
+show a write until it ends, so this view shows the future versions of queues with writes in progress.
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ from kilauea.api.remembered import remembered
 from kilauea.apiserver.storage import Store, Stored
 
 _REMEMBERED, _LARGEST = 2048, 8 * 1024
-"""Number of decoded objects to keep, and bytes of one: queues, namespaces, and recent jobs and groups.
-
-Each version of an object counts, so that a client can fill this by changing one.
-"""
+"""Number of decoded objects to cache, and their maximum size in bytes: queues, namespaces, recent jobs and groups."""
 
 
 @remembered(_REMEMBERED, _LARGEST)

@@ -80,17 +80,17 @@ More than the pods that can start in a second, with one event each, so that none
 RENEW_SECONDS = 30
 """Seconds between two heartbeats of a node, which are most of the work of an idle cluster.
 
-Well below those after which a node counts as silent: here, no network loses one.
+Well below the grace period of nodes: without a network, none is lost.
 """
 DECODED = 1000
-"""Objects that the server keeps decoded, as many as are written between the creation of a pod and its start."""
+"""Number of decoded objects that the server caches, about as many as are written for the start of a pod."""
 HISTORY_FOLDER = "history"
 """Folder of the history, in that of the cluster."""
 HISTORY_GATHER_SECONDS = 1.0
-"""Seconds for which events gather before the history hears of them."""
+"""Seconds for which events are collected for the history."""
 LOOK_SECONDS = 0.01
 PATIENCE_SECONDS = 60
-"""Seconds after which the server listens although the cluster is not complete: else it could not be repaired."""
+"""Seconds after which the server listens although the cluster is incomplete: otherwise it could not be repaired."""
 _NOT_READY = (
     "the cluster is not complete after %d seconds, but the server listens: required kinds may be missing or "
     "replaced (kubectl get crds), or nodes may be rejected (kubectl get events -A)"
@@ -111,9 +111,9 @@ class Up:
         nodes: number of nodes to register; existing ones stay.
         machine: size of each node.
         manifests: files and folders of objects to apply at the start.
-        scheduler_conf: file with the scheduler's configuration; None for that in the cluster.
+        scheduler_conf: file with the scheduler's configuration; None for the one in the cluster.
         scheduler: True to run the scheduler.
-        run_time: microseconds that commands of unknown run time take; 0 forever.
+        run_time: microseconds for commands of unknown run time; 0 for no end.
         words: returns the change that lets a group start as a sentence, for events; None for no such events.
         pods: how this machine runs pods as processes; None if all nodes are simulated.
     """
@@ -136,7 +136,7 @@ async def run_up(
 
     Args:
         up: the parts to run.
-        ready: called with the address, and the link to the dashboard (empty if that cannot listen), once pods can be
+        ready: called with the address, and the link to the dashboard (empty if it cannot listen), once pods can be
             scheduled.
         stop: ends everything when it is set.
         again: called with the next link to the dashboard when one was used.
@@ -219,7 +219,7 @@ async def _components(
         metrics = SchedulerMetrics()
         api.documents.metrics.append(metrics.registry)
         scheduler = _scheduler(up, client("kilauea-scheduler"), clock, rng, recorder, cache, metrics, history)
-        # The first cycle sees all manifests: half of them would look like queues without nodes, or gangs without pods.
+        # The first cycle needs all manifests: with half of them, queues would have no nodes, or gangs no pods.
         work += [scheduler.watch(), _after(applied, scheduler.schedule)]
         recorder.busy = partial(_have_work, driver, scheduler)
         if up.words is not None:
@@ -254,7 +254,7 @@ async def _components(
 
 
 def _have_work(driver: Driver, scheduler: LiveScheduler) -> bool:
-    """True while controllers or the scheduler have something to write."""
+    """Return True while controllers or the scheduler have something to write."""
     return driver.busy > 0 or scheduler.busy > 0
 
 
@@ -299,12 +299,12 @@ async def _after(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> N
 
 
 async def _ended(task: asyncio.Future[None], seconds: float) -> None:
-    """Wait until a task has ended, but only so long."""
+    """Wait until a task has ended, with a timeout."""
     await asyncio.wait((task,), timeout=seconds)
 
 
 def _left_over(cache: Cache, asked: Sequence[str]) -> list[str]:
-    """Names of simulated nodes that this run was not told to have."""
+    """Names of simulated nodes that this run does not configure."""
     nodes = {node["metadata"]["name"] for node in cache.list(NODES) if is_simulated(node)}
     return sorted(nodes - set(asked))
 
@@ -328,9 +328,10 @@ def _nodes(up: Up, machine: MachinePods | None) -> list[Controller]:
 
 
 def _is_ours(machine: MachinePods | None, node: Obj) -> bool:
-    """Return True for a node that this process keeps alive: judging it is proof enough that it is.
+    """Return True for a node that this process keeps alive: that it runs is proof enough.
 
-    A process without processor time writes heartbeats late, and would otherwise take that for silence and evict pods.
+    Without processor time, the process writes heartbeats late, and would otherwise take that for a failure and evict
+    pods.
     """
     return speaks_for(node) or (machine is not None and node["metadata"]["name"] in machine.names)
 
@@ -367,7 +368,7 @@ def _scheduler(
 
 
 def _join(up: Up, backend: Backend, history: HistoryRecorder) -> None:
-    """Give the server the kinds and the admission of what runs beside it, with which it shares objects."""
+    """Register the kinds and the admission of components in the same process, which share objects."""
     backend.store.most_decoded = DECODED
     for each in (*METRICS, *HISTORY):
         backend.registry.add(each)
@@ -377,7 +378,7 @@ def _join(up: Up, backend: Backend, history: HistoryRecorder) -> None:
 
 
 def _history(up: Up, api: ApiServer, clock: SystemClock) -> HistoryRecorder:
-    """The recorder of the history, which the server answers from."""
+    """The recorder of the history, which the server reads."""
     client = DirectClient(api, "kilauea-history", Random("history"), gather=HISTORY_GATHER_SECONDS)
     history = HistoryRecorder(client, up.server.data_dir / HISTORY_FOLDER, clock, Random(up.server.seed))
 

@@ -1,9 +1,8 @@
 """Worker processes for expensive work: `kilauea.apiserver.heavy`, in processes that can be terminated.
 
-A worker is started when there is work for it, and gets one task after another over a pipe. It ends with this process,
-when a task takes too much processor time or too much memory, and when there has been no work for a while. Processor
-time is what counts, so that a busy machine does not fail what is quick on its own. `python -m
-kilauea.runtime.cluster.workers` is one.
+A worker is started when it is needed, and receives tasks over a pipe. It ends with this process, when a task uses too
+much processor time or memory, and after some time without work. Tasks are limited by processor time, so that fast tasks
+do not fail on a busy machine. `python -m kilauea.runtime.cluster.workers` is a worker.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from kilauea.apiserver.turns import CALLER, TooManyOfUser, Turns
 
 MOST_WORKERS = 2
 SECONDS = 10.0
-"""The processor time that a task may take."""
+"""Maximum processor time of a task, in seconds."""
 IDLE_SECONDS = 60.0
-"""Seconds without work after which a worker ends: it takes 30 MB, and half a second of processor time to start."""
+"""Seconds without work after which a worker ends: it uses 30 MB, and half a second of processor time to start."""
 PATIENCE = 12
-"""Factor by which a task may last longer than that, on a busy machine."""
+"""Factor by which a task may take longer than that in real time, on a busy machine."""
 MOST_WAITING = 32
-"""Tasks of one user that may wait for a worker."""
+"""Maximum number of tasks of one user that wait for a worker."""
 MEMORY = 1 << 30
-"""Bytes of address space that a worker may take."""
+"""Maximum bytes of address space of a worker."""
 _REQUEST = Struct(">BdI")
-"""Number of the task, the processor time that it may take, and the number of bytes that follow."""
+"""Number of the task, its maximum processor time, and the number of bytes that follow."""
 _HEAD = Struct(">BI")
 """1 for a result and 0 for a failure; and the number of bytes that follow."""
 _READY = b"+"
@@ -43,12 +42,12 @@ _NAMES: tuple[Task, ...] = tuple(TASKS)
 class Workers:
     """Worker processes that are started on demand.
 
-    They go round the users, and one of them is always left for other users: no user takes all of them.
+    They serve users in turn, and one of them is always reserved for other users.
 
     Args:
-        most: workers at a time.
-        seconds: the processor time that a task may take.
-        most_waiting: tasks of one user that may wait.
+        most: maximum number of workers.
+        seconds: maximum processor time of a task.
+        most_waiting: maximum number of waiting tasks of one user.
         idle_seconds: seconds without work after which a worker ends.
     """
 
@@ -63,14 +62,14 @@ class Workers:
         self._idle_seconds = idle_seconds
         self._turns = Turns(most, max(most - 1, 1), most_waiting)
         self._idle: dict[asyncio.subprocess.Process, asyncio.TimerHandle] = {}
-        """Workers without work, and what will end them."""
+        """Idle workers, and the timers that end them."""
         self._ending: set[asyncio.Task[None]] = set()
 
     async def run(self, task: Task, data: bytes) -> bytes:
         """Return the result of a task.
 
         Raises:
-            TooHeavy: it took too long or too much memory, or too many of the same user wait.
+            TooHeavy: it used too much time or memory, or too many tasks of the user are waiting.
         """
         user = CALLER.get()
         try:
@@ -102,7 +101,7 @@ class Workers:
         return result
 
     def _take_idle(self) -> asyncio.subprocess.Process | None:
-        """The worker that has been without work for the shortest time; the others can end."""
+        """The worker that has been idle for the shortest time; so the others can end."""
         if not self._idle:
             return None
         worker, timer = self._idle.popitem()
@@ -110,21 +109,21 @@ class Workers:
         return worker
 
     def _retire(self, worker: asyncio.subprocess.Process) -> None:
-        """End a worker that has had no work for long."""
+        """End a worker that has been idle for too long."""
         del self._idle[worker]
         ending = asyncio.ensure_future(_end(worker))
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
 
     async def close(self) -> None:
-        """End all workers that have no work."""
+        """End all idle workers."""
         while (worker := self._take_idle()) is not None:
             await _end(worker)
         await asyncio.gather(*self._ending)
 
 
 async def _start() -> asyncio.subprocess.Process:
-    """Start a worker and wait until it is ready: on a busy machine, that takes a time that is not the task's.
+    """Start a worker and wait until it is ready; on a busy machine, that must not count as time of the task.
 
     A signal to this process group, such as Ctrl-C, does not reach it.
     """
@@ -142,7 +141,7 @@ async def _start() -> asyncio.subprocess.Process:
 
 
 async def _ask(worker: asyncio.subprocess.Process, task: Task, data: bytes, seconds: float) -> bytes:
-    """Have a worker do a task within a processor time."""
+    """Run a task on a worker within a processor time."""
     assert worker.stdin is not None
     assert worker.stdout is not None
     worker.stdin.write(_REQUEST.pack(_NAMES.index(task), seconds, len(data)))
@@ -156,16 +155,16 @@ async def _ask(worker: asyncio.subprocess.Process, task: Task, data: bytes, seco
 
 
 async def _end(worker: asyncio.subprocess.Process) -> None:
-    """End a worker, whatever it does."""
+    """End a worker, even while it works."""
     with suppress(ProcessLookupError):
         worker.kill()
     await asyncio.shield(worker.wait())
 
 
 def work(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Say that this worker is ready, and do tasks until there are no more.
+    """Report that this worker is ready, and run tasks until the input ends.
 
-    The signal that a timer of processor time sends ends the process, also within a library that does not return.
+    The signal of the processor-time timer ends the process, even inside a library that does not return.
     """
     answers.write(_READY)
     answers.flush()

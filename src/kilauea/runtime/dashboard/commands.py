@@ -1,7 +1,7 @@
 """Plans and explanations: the same commands that a user would run, as processes with limits.
 
-Trying what would happen takes processor time and memory, and reads what users paste. A process of its own keeps that
-apart from the cluster and can be ended. It has the credentials of the user whom the dashboard serves.
+Trial cycles use processor time and memory, and parse user input. A separate process isolates that from the cluster and
+can be ended. It has the credentials of the dashboard's user.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import NamedTuple
 from kilauea.dashboard.pages import PLAN_SECONDS
 
 PATIENCE = 4
-"""Factor by which a command may last longer than its processor time, on a busy machine."""
+"""Factor by which a command may take longer than its processor time, on a busy machine."""
 MEMORY = 4 << 30
-"""Bytes of address space that a command may take."""
+"""Maximum bytes of address space of a command."""
 MOST_OUTPUT = 8 << 20
-"""Bytes of output that are read."""
+"""Maximum bytes of output to read."""
 MOST_WAITING = 4
-"""Commands that may wait for their turn: one runs at a time."""
+"""Maximum number of waiting commands: one runs at a time."""
 _BUSY = "the dashboard is busy with other plans: try again soon"
 
 
 class Done(NamedTuple):
-    """The end of a command: its exit code, output and errors; `fault` says why it was not run or ended early."""
+    """The end of a command: exit code, output and errors; `fault` is the reason if it did not run or ended early."""
 
     code: int
     output: bytes = b""
@@ -51,7 +51,7 @@ class Commands:
         self._waiting = 0
 
     async def run(self, *words: str, given: bytes = b"") -> Done:
-        """Run `kilauea WORDS` for the cluster, with these bytes as its input."""
+        """Run `kilauea WORDS` for the cluster, with these bytes as standard input."""
         if self._waiting >= MOST_WAITING:
             return Done(1, fault=_BUSY)
         self._waiting += 1
@@ -92,7 +92,7 @@ class Commands:
 
 
 class _TooMuch(Exception):
-    """More output than is read."""
+    """The output exceeds the limit."""
 
 
 def _too_long() -> str:
@@ -100,7 +100,7 @@ def _too_long() -> str:
 
 
 async def _talk(process: asyncio.subprocess.Process, given: bytes) -> tuple[bytes, str]:
-    """Give a process its input, and take its output and errors."""
+    """Write the input of a process, and read its output and errors."""
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None

@@ -1,8 +1,8 @@
 """Deserved amounts of queues in a cluster with an external scheduler: computed periodically from its objects.
 
-The objects say what a queue deserves only where its owner has written it. Else it follows from the weights, the
-requests and the configuration, by the plugins of the scheduler. A cycle that decides nothing computes that; how often
-depends on how long it takes, so that it stays a small part of a processor. Nothing is computed while no page is open.
+The objects contain the deserved amounts of a queue only if its owner has set them. Otherwise the scheduler's plugins
+compute them from weights, requests and the configuration, in a cycle without decisions. The interval depends on the
+duration, so that this uses a small part of a processor. Nothing is computed while no page is open.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kilauea.runtime.dashboard.watching import Watching
 SHORTEST_PAUSE = 30.0
 """Seconds between two computations."""
 SHARE = 0.03
-"""Largest part of the time for which one runs."""
+"""Maximum fraction of the time that it runs."""
 LOOK_SECONDS = 1.0
 
 
 async def follow_deserved(cluster: Cluster, commands: Commands, watching: Watching, clock: Clock) -> None:
-    """Keep the figures of queues up to date while pages are looked at, until cancelled."""
+    """Update the figures of queues while pages are open, until cancelled."""
     seen = -1
     while True:
         await watching.looked_at()
@@ -46,7 +46,7 @@ async def follow_deserved(cluster: Cluster, commands: Commands, watching: Watchi
 
 
 def figures_in(output: bytes) -> Figures:
-    """The figures that `kilauea queues -o json` prints; a queue with an amount that cannot be read has none."""
+    """Parse the figures that `kilauea queues -o json` prints; a queue with an invalid amount has none."""
     found: dict[str, Any] = msgspec.json.decode(output)
     figures = {}
     for name, queue in found["queues"].items():

@@ -1,7 +1,7 @@
 """Become another program with limits: `python -m kilauea.runtime.dashboard.limited SECONDS BYTES PROGRAM ARGUMENT ...`.
 
-The limits are on processor time and address space, and the program is nice to others. It replaces this process, so that
-the process that started it can end it.
+It limits processor time and address space, and lowers the priority. The program replaces this process, so that the
+parent process can end it.
 """
 
 from __future__ import annotations

@@ -37,11 +37,11 @@ HOUR = 3600 * SECOND
 RANGES = {"day": (24 * HOUR, 24), "week": (7 * 24 * HOUR, 28), "month": (30 * 24 * HOUR, 30)}
 """Spans of usage: their length, and the number of parts."""
 MOST_JOBS = 200
-"""Earlier jobs on a page."""
+"""Maximum number of earlier jobs on a page."""
 MOST_ENTRIES = 300
-"""Entries of a timeline, the newest."""
+"""Maximum number of entries of a timeline, the newest."""
 KINDS = {VOLCANO_JOB: "Job", "PodGroup.scheduling.volcano.sh": "PodGroup"}
-"""Kinds of the history that have a page of their own while they exist."""
+"""Kinds of the history that have a separate page while they exist."""
 ABSENT = (
     "The history is not available: `kilauea up` keeps one; for any other cluster, start the scheduler with --history "
     "DIR, and `kilauea dashboard` with the same folder."
@@ -51,27 +51,27 @@ _USAGE = Resource(GROUP, VERSION, USAGE, "UsageReport")
 
 
 class Unavailable(Exception):
-    """There is no history to read; the message says why, for whom looks at the page."""
+    """The history is not available; the message gives the reason, for the viewer."""
 
 
 class Past:
     """Reads the history.
 
     Args:
-        client: asks the cluster.
+        client: a client of the cluster.
         clock: the time.
         namespace: the only namespace to read; empty for all.
-        folder: a history to read instead; None to ask the cluster.
+        folder: folder of a history to read instead; None for that of the cluster.
     """
 
     def __init__(self, client: Client, clock: Clock, namespace: str = "", folder: Path | None = None) -> None:
         self._client, self._clock, self._namespace, self._folder = client, clock, namespace, folder
 
     async def job(self, namespace: str, name: str, uid: str) -> dict[str, Any] | None:
-        """The model of the life of a job; None if there is none of this name.
+        """The model of the life of a job; None if it does not exist.
 
         Raises:
-            Unavailable: there is no history to read.
+            Unavailable: the history is not available.
         """
         query = {"uid": uid} if uid else {}
         found: JobAnswer | None
@@ -92,7 +92,7 @@ class Past:
         """The model of a list of jobs, the newest first.
 
         Raises:
-            Unavailable: there is no history to read.
+            Unavailable: the history is not available.
         """
         wanted = {name: query[name] for name in ("queue", "user", "name") if query.get(name)}
         wanted |= {"pods": "false", "limit": str(MOST_JOBS)}
@@ -108,7 +108,7 @@ class Past:
         """The model of the usage by queue over time.
 
         Raises:
-            Unavailable: there is no history to read.
+            Unavailable: the history is not available.
         """
         length, parts = RANGES.get(span, RANGES["day"])
         now = self._clock.now()
@@ -149,7 +149,7 @@ class Past:
 
 
 class PastJob(NamedTuple):
-    """A job of the past, and where its page is."""
+    """A job of the past, with the location of its page."""
 
     job: JobRecord
     kind: str
@@ -182,13 +182,13 @@ def _life(found: JobAnswer) -> dict[str, Any]:
 
 
 def _resources(found: UsageAnswer) -> list[str]:
-    """Cpus, and the devices that were used."""
+    """Cpus, and the devices in use."""
     names = {name for row in found.rows for name in row.amounts}
     return ["cpu", *sorted(name for name in names if "/" in name)[:3]]
 
 
 def _averages(found: UsageAnswer, resource: str) -> list[dict[str, float]]:
-    """The average of a resource in each part of the time, by queue, in whole ones."""
+    """The average of a resource in each part of the time, by queue, in whole units."""
     return [
         {row.name or "no queue": row.amounts.get(resource, 0) / 1000 / (part.end - part.begin) for row in part.rows}
         for part in found.parts

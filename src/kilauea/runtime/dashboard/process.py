@@ -40,7 +40,7 @@ class DashboardOptions:
         environment: environment variables of the process.
         host, port: the loopback address to listen on; port 0 for a free one.
         namespace: the only namespace to show; empty for all.
-        history: folder with a history to show; None to ask the cluster.
+        history: folder with a history to show; None for that of the cluster.
     """
 
     kubeconfig: Path | None
@@ -99,6 +99,6 @@ async def run_dashboard(
 
 
 def link_of(host: str, port: int, token: str) -> str:
-    """The link by which a browser enters."""
+    """The link that opens the dashboard in a browser."""
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{port}/login?token={token}"

@@ -1,9 +1,9 @@
 """Access to the pages: single-use links, sessions in cookies, and the accepted host names of the site.
 
-The site listens on a loopback address, which any program and any web page of this machine can reach. So a request needs
-the cookie of a session, names the site as its own host (a page of another name that resolves to this machine does not),
-and comes from the site itself unless it opens a page. To browsers, all its ports are one site: they send the
-cookie also with what pages of other ports ask for.
+The site listens on a loopback address, which any program and any web page on this machine can reach. So a request needs
+the cookie of a session, the correct host name (which excludes other names that resolve to this machine), and must come
+from the site itself unless it opens a page. To browsers, all ports of a host are one site: they send the cookie with
+requests of pages on other ports, too.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kilauea.api.ports import Clock
 from kilauea.api.times import SECOND
 
 IDLE_SECONDS = 12 * 3600
-"""Seconds after which a session ends that is not used."""
+"""Seconds after which an unused session ends."""
 MOST_SESSIONS = 100
-"""Sessions at a time; the one that was used least recently ends for another."""
+"""Maximum number of sessions; beyond it, the least recently used one ends."""
 
 
 class Sessions:
@@ -27,23 +27,23 @@ class Sessions:
 
     Args:
         clock: the time.
-        password: a secret that also lets its owner in, such as the server's token; empty for none.
+        password: a secret that is accepted as well, such as the server's token; empty for none.
         link_used: called with the next link's token when one was used.
     """
 
     def __init__(self, clock: Clock, password: str = "", link_used: Callable[[str], None] = lambda token: None) -> None:
         self._clock, self._password, self._link_used = clock, password, link_used
         self._sessions: dict[bytes, int] = {}
-        """By hash of its secret: when a session was used last (monotonic)."""
+        """By hash of the secret: the time of the last use of a session (monotonic)."""
         self._token = secrets.token_urlsafe(24)
 
     @property
     def token(self) -> str:
-        """The token of the link that works next."""
+        """The token of the next valid link."""
         return self._token
 
     def enter(self, given: str) -> str:
-        """Begin a session; return its secret, or the empty text if what was given is not valid."""
+        """Start a session; return its secret, or empty text if the given token is not valid."""
         if hmac.compare_digest(given.encode(), self._token.encode()):
             self._token = secrets.token_urlsafe(24)
             self._link_used(self._token)
@@ -56,7 +56,7 @@ class Sessions:
         return secret
 
     def knows(self, secret: str) -> bool:
-        """True if this is the secret of a session, which is used by that."""
+        """Return True if this is the secret of a session; counts as its use."""
         at, now = _hash(secret), self._clock.monotonic()
         used = self._sessions.get(at)
         if used is None:
@@ -73,15 +73,15 @@ def _hash(secret: str) -> bytes:
 
 
 def is_own_host(host: str, port: int) -> bool:
-    """True if a Host header names this machine's loopback address and the port of the site."""
+    """Return True if a Host header contains this machine's loopback address and the port of the site."""
     name, _, number = host.rpartition(":")
     return name in ("127.0.0.1", "localhost", "[::1]") and number == str(port)
 
 
 def is_from_site(headers: Mapping[str, str]) -> bool:
-    """True if a request that asks for work was made by a page of the site itself, or by a program without pages.
+    """Return True if a request for an action was made by a page of the site itself, or by a program.
 
-    Browsers always say where such a request comes from.
+    Browsers always send the origin of such a request.
     """
     origin = headers.get("Origin")
     if origin is not None:
@@ -90,5 +90,5 @@ def is_from_site(headers: Mapping[str, str]) -> bool:
 
 
 def is_visit(headers: Mapping[str, str]) -> bool:
-    """True if a browser opens a page of the site by a link, not in a frame or as a part of another page."""
+    """Return True if a browser opens a page of the site by a link, not in a frame or as a part of another page."""
     return headers.get("Sec-Fetch-Mode") == "navigate" and headers.get("Sec-Fetch-Dest", "document") == "document"

@@ -42,7 +42,7 @@ STATIC = {
     "vendor/uPlot.iife.min.js": "text/javascript",
     "vendor/uPlot.min.css": "text/css",
 }
-"""Files that are served, with their types."""
+"""Served files, with their types."""
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -57,16 +57,16 @@ PAGE_HEADERS = {"Cache-Control": "no-store"}
 FORM = "application/x-www-form-urlencoded"
 """The type of the body of a form."""
 FORM_SECONDS = 10.0
-"""Seconds in which it has to come: who has not logged in must not keep connections from those who have."""
+"""Seconds until it must have arrived: clients without a session must not block connections of others."""
 OPEN = ("/login", "/static/")
-"""Paths for which no session is needed."""
+"""Paths that do not need a session."""
 EVENTS_SHOWN, PODS_WITH_EVENTS = 100, 10
-"""Events of a job that are shown, and pods whose events are read."""
+"""Maximum number of events of a job to show, and of pods whose events are read."""
 LOG_LINES, LOG_BYTES = 200, 256 * 1024
 SEND_BYTES = 64 * 1024
-"""Bytes that the system keeps for a stream whose browser does not read."""
+"""Bytes that the system buffers for a stream whose browser does not read."""
 MOST_CONNECTIONS = 2 * MOST_VIEWERS
-"""Connections at a time: a page that is open has one for its stream, and others for a moment."""
+"""Maximum number of connections: an open page has one for its stream, and others briefly."""
 GRACE_SECONDS = 0.5
 log = logging.getLogger(__name__)
 
@@ -77,12 +77,12 @@ class Source:
 
     Attributes:
         api: the API.
-        read_log: returns the last lines of the log of a pod: its key, how many lines, how many bytes.
+        read_log: returns the last lines of a pod's log, given its key and maximum numbers of lines and bytes.
         commands: plans and explanations.
         past: the history.
-        namespace: the only namespace that is shown; empty for all.
-        server: the address, as it is shown.
-        secret: what the login page asks for.
+        namespace: the only namespace to show; empty for all.
+        server: the address to show.
+        secret: the secret that the login page requests, in words.
     """
 
     api: Api
@@ -99,9 +99,9 @@ class Site:
 
     Args:
         source: the cluster.
-        cluster: what pages show.
-        watching: keeps that up to date.
-        sessions: who may see it.
+        cluster: the picture that pages show.
+        watching: updates the picture.
+        sessions: the sessions of its users.
         clock: the time.
     """
 
@@ -117,10 +117,10 @@ class Site:
 
     @asynccontextmanager
     async def serving(self, host: str, port: int) -> AsyncIterator[int]:
-        """Serve for the length of a block; gives the port, which is a free one for 0.
+        """Serve for the length of a block; yields the port, a free one for 0.
 
         Raises:
-            OSError: the address cannot be had.
+            OSError: it cannot listen on the address.
         """
         application = web.Application(client_max_size=2 * MOST_MANIFEST, middlewares=[self._guard])
         application.add_routes(
@@ -148,14 +148,14 @@ class Site:
 
     @property
     def _cookie(self) -> str:
-        """The name of the cookie: browsers send those of one host to all its ports."""
+        """The name of the cookie: browsers send the cookies of a host to all its ports."""
         return f"kilauea-dashboard-{self._port}"
 
     @web.middleware
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Let requests through that are meant for the site, from its own pages, within a session."""
+        """Accept only requests to the site, from its own pages, within a session."""
         try:
             response = await self._guarded(request, handler)
         except web.HTTPException as error:
@@ -254,7 +254,7 @@ class Site:
 
     @property
     def _narrow(self) -> str:
-        """The reason for which plans may fail with the rights of the user; empty for none."""
+        """The reason why plans may fail with the permissions of the user; empty for none."""
         return narrow_rights(self._source.namespace, self._cluster.picture.refusals)
 
     async def _plan_page(self, request: web.Request) -> web.StreamResponse:
@@ -357,10 +357,10 @@ class Site:
         return _html(self._renderer.template("text.html", model))
 
     def _entry(self, request: web.Request) -> Entry:
-        """The job that a request is about.
+        """The job of a request.
 
         Raises:
-            HTTPNotFound: there is none.
+            HTTPNotFound: it does not exist.
         """
         parts = [unquote(each) for each in request.rel_url.raw_path.split("/")[2:5]]
         found = self._cluster.picture.find(*parts) if len(parts) == 3 else None
@@ -370,14 +370,14 @@ class Site:
 
 
 def _bound(request: web.Request) -> None:
-    """Let the system keep little for a browser that does not read."""
+    """Limit the system's buffer for a browser that does not read."""
     connection = request.transport.get_extra_info("socket") if request.transport is not None else None
     if connection is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
 
 
 def _sender(request: web.Request, response: web.StreamResponse) -> Callable[[bytes], Awaitable[None]]:
-    """Sends to a browser; one that reads nothing for too long is disconnected."""
+    """Send to a browser; disconnects it if it does not read for too long."""
 
     async def send(data: bytes) -> None:
         try:
@@ -392,7 +392,7 @@ def _sender(request: web.Request, response: web.StreamResponse) -> Callable[[byt
 
 
 def _concerns(event: Event, entry: Entry, uids: set[str]) -> bool:
-    """True if an event is about a job, its pod group, or one of its pods."""
+    """Return True if an event is about a job, its pod group, or one of its pods."""
     kind, key, uid = event.about
     return uid in uids if kind == "Pod" else key == (entry.key if kind == entry.kind else entry.group)
 
@@ -400,11 +400,11 @@ def _concerns(event: Event, entry: Entry, uids: set[str]) -> bool:
 async def _form(request: web.Request) -> Mapping[str, object]:
     """The fields of a form, as browsers send those of the pages.
 
-    Others are refused unread: the time that it takes to decode some (punycode) grows with the square of their length.
+    Others are rejected unread: decoding some of them (punycode) takes quadratic time.
 
     Raises:
         HTTPBadRequest: the body is not such a form.
-        HTTPRequestTimeout: it did not come in time.
+        HTTPRequestTimeout: it did not arrive in time.
     """
     try:
         if request.content_type != FORM or (request.charset or "utf-8").lower() != "utf-8":

@@ -1,8 +1,8 @@
 """Live pages: each browser has one stream, which sends the parts of its page that have changed.
 
-Nothing is kept for a browser but what it was sent last. Changes gather for a second or more, the longer the more a page
-costs to make and to send, so that a viewer takes a bounded share of a processor. While a browser does not read, nothing
-is made for it; one that does not read for long is disconnected.
+For each browser, only the last sent state is kept. Changes are collected for a second or more, depending on the cost of
+rendering and sending the page, so that a viewer uses a limited share of a processor. Nothing is rendered for a browser
+while it does not read; after a while it is disconnected.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from kilauea.dashboard.pages import Cluster, page_of
 from kilauea.dashboard.rendering import Renderer, change
 
 SHORTEST_PAUSE = 1.0
-"""Seconds between two looks at what has changed."""
+"""Minimum seconds between two checks for changes."""
 SHARE = 0.03
-"""Largest part of a processor that a viewer takes."""
+"""Maximum fraction of a processor for a viewer."""
 BYTES_A_SECOND = 64 * 1024
-"""Bytes that a viewer is sent in a second, on average."""
+"""Bytes sent to a viewer per second, on average."""
 QUIET_SECONDS = 15.0
-"""Seconds after which something is sent in any case, so that a lost connection is noticed."""
+"""Seconds after which something is sent in any case, to detect a lost connection."""
 PATIENCE_SECONDS = 20.0
-"""Seconds for which a browser may read nothing."""
+"""Seconds after which a browser that does not read is disconnected."""
 MOST_VIEWERS = 100
 MOST_RENDERED = 32
-"""Pages that are kept as text, for viewers of the same page."""
+"""Maximum number of rendered pages to cache, for viewers of the same page."""
 _AGE = re.compile(r"(<time [^>]*>)[^<]*")
 
 Query = Mapping[str, str]
 
 
 class Rendered(NamedTuple):
-    """The parts of a page as text, and the processor time that they took, in seconds."""
+    """The rendered parts of a page, and the processor time for them, in seconds."""
 
     parts: Mapping[str, str]
     digests: Mapping[str, bytes]
@@ -45,12 +45,12 @@ class Rendered(NamedTuple):
 
 
 class Pages:
-    """Makes the texts of pages, once for all viewers of the same page.
+    """Renders pages, once for all viewers of the same page.
 
     Args:
-        cluster: what to show.
+        cluster: the picture to show.
         renderer: templates.
-        refresh: called before a page is made.
+        refresh: called before a page is rendered.
     """
 
     def __init__(self, cluster: Cluster, renderer: Renderer, refresh: Callable[[], None]) -> None:
@@ -58,13 +58,13 @@ class Pages:
         self._kept: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], tuple[Any, Rendered]] = OrderedDict()
 
     def whole(self, path: str, query: Query, live: str) -> str | None:
-        """A whole page; None if there is none at the path."""
+        """Render a whole page; None if the path does not exist."""
         self._refresh()
         page = page_of(path, query, self._cluster)
         return self._renderer.page(page, live) if page is not None else None
 
     def rendered(self, path: str, query: Query) -> Rendered | None:
-        """The parts of a page that may change; None if there is no such page."""
+        """Render the parts of a page that may change; None if the page does not exist."""
         self._refresh()
         at = path, tuple(sorted(query.items()))
         version = self._cluster.version
@@ -86,7 +86,7 @@ class Pages:
 
 
 def _digest(text: str) -> bytes:
-    """A digest of a part without the ages in it, which browsers count themselves."""
+    """A digest of a part without its ages, which browsers update themselves."""
     return hashlib.blake2b(_AGE.sub(r"\1", text).encode(), digest_size=16).digest()
 
 
@@ -94,7 +94,7 @@ async def stream(pages: Pages, path: str, query: Query, send: Callable[[bytes], 
     """Send changes of a page until its viewer is gone.
 
     Args:
-        pages: makes the texts.
+        pages: renders the pages.
         path: the page.
         query: its query.
         send: sends bytes, and waits while the viewer does not read; raises `ConnectionError` when the viewer is gone.

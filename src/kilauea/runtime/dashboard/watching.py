@@ -1,4 +1,4 @@
-"""Keeps the picture of a cluster up to date, with the permissions of one user, and samples its queues."""
+"""Updates the picture of a cluster, with the permissions of one user, and samples its queues."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from kilauea.dashboard.tables import Table
 from kilauea.engine.plan import QueueOutcome
 
 REFUSED_SECONDS = 60.0
-"""Seconds after which a kind that may not be listed is asked for again: rights may have been given meanwhile."""
+"""Seconds after which a forbidden kind is requested again: permission may have been granted meanwhile."""
 IDLE_SECONDS = 600.0
-"""Seconds without a page that is looked at after which nothing is watched."""
+"""Seconds without an open page after which watching stops."""
 LOOK_SECONDS = 1.0
 log = logging.getLogger(__name__)
 
 
 class Watching:
-    """Follows what pages show.
+    """Watches the objects that pages show.
 
     Args:
         api: the cluster, with the rights of the user.
-        cluster: is kept up to date.
+        cluster: the picture to update.
         clock: the time.
         rng: length of pauses.
-        namespace: the only namespace to look at; empty for all.
-        known: returns the figures of queues that their scheduler in this process has; None without such a scheduler.
+        namespace: the only namespace to watch; empty for all.
+        known: returns the figures of queues from the scheduler in this process; None without one.
     """
 
     def __init__(
@@ -54,18 +54,18 @@ class Watching:
         self._wanted, self._looked_at = asyncio.Event(), asyncio.Event()
 
     def look(self) -> None:
-        """Watch, as a page is looked at."""
+        """Start watching, as a page is open."""
         self._last_look = self._clock.monotonic()
         self._wanted.set()
         self._looked_at.set()
 
     async def looked_at(self) -> None:
-        """Wait until a page is asked for that was not asked for before this call."""
+        """Wait until a page is requested after this call."""
         self._looked_at.clear()
         await self._looked_at.wait()
 
     async def run(self) -> None:
-        """Take samples, and watch while pages are looked at and some time after, until cancelled."""
+        """Take samples, and watch while pages are open and for some time after, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._sample())
             while True:
@@ -74,7 +74,7 @@ class Watching:
                 await self._watch()
 
     async def _watch(self) -> None:
-        """Follow all kinds until no page has been looked at for some time; their rows stay until the next list."""
+        """Watch all kinds until no page has been open for some time; their rows stay until the next list."""
         following = asyncio.create_task(self._follow_all())
         try:
             while self._clock.monotonic() - self._last_look < IDLE_SECONDS * SECOND and not following.done():
@@ -93,7 +93,7 @@ class Watching:
                 tasks.create_task(self._follow(resource, table, fields), name=f"dashboard watches {resource.plural}")
 
     async def _follow(self, resource: Resource, table: Table[object], fields: str) -> None:
-        """Watch a kind; one that may not be listed is empty, and is asked for again later."""
+        """Watch a kind; a forbidden one is empty, and is requested again later."""
         while True:
             reflector = Reflector(
                 self._api,
@@ -115,7 +115,7 @@ class Watching:
             await self._clock.sleep(REFUSED_SECONDS)
 
     def refresh(self) -> None:
-        """Take the time, and the newest figures of the scheduler, for a page that is to be made."""
+        """Update the time and the figures from the scheduler, before a page is rendered."""
         self.look()
         self._update()
 
@@ -125,7 +125,7 @@ class Watching:
             self._last, self._cluster.figures = found, figures_of(found)
 
     async def _sample(self) -> None:
-        """Add a sample of all queues, at equal distances."""
+        """Add a sample of all queues, at equal intervals."""
         while True:
             await self._clock.sleep(PERIOD_SECONDS)
             self._update()
@@ -145,14 +145,14 @@ def _resources(names: Sequence[str]) -> Sequence[str]:
 
 
 MOST_SAMPLED = 5
-"""Resources with samples."""
+"""Maximum number of resources with samples."""
 
 
 def figures_of(queues: Mapping[str, QueueOutcome]) -> Figures:
     """The figures of queues after a cycle.
 
-    Plugins differ in whether the amounts of a parent include those of its children: here they do, also those of a root
-    that no plugin mentions.
+    In some plugins, the amounts of a parent do not include those of its children; here they always do, also for a root
+    that the plugin leaves out.
     """
     children: dict[str, list[str]] = {}
     for name, queue in sorted(queues.items()):
@@ -170,7 +170,7 @@ def figures_of(queues: Mapping[str, QueueOutcome]) -> Figures:
 
 
 def _upwards(children: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """The parents, each after those below it; without those of a cycle."""
+    """The parents, each after its descendants; without those in a cycle."""
     order, seen = [ROOT_QUEUE], {ROOT_QUEUE}
     for name in order:
         below = [each for each in children.get(name, ()) if each in children and each not in seen]

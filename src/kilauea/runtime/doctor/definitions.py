@@ -14,9 +14,9 @@ from kilauea.runtime.doctor.findings import ERROR, WARNING, Check, Finding, chec
 
 INSTALL = "kubectl apply --server-side --force-conflicts -f deploy/crds/"
 SHOWN = 5
-"""Missing fields that a message names."""
+"""Maximum number of missing fields in a message."""
 NEEDED = ("podgroups", "queues", "jobs", "commands")
-"""Without these kinds nothing is scheduled; the others are for parts that may not be used."""
+"""Kinds required for scheduling; the others are for parts that may be unused."""
 
 
 def check_definitions(facts: Facts) -> Check:

@@ -16,7 +16,7 @@ from kilauea.simulator.extensions import BUILT_IN, Extensions
 
 
 async def examine(transport: Transport, server: str, now: int, extensions: Extensions = BUILT_IN) -> list[Check]:
-    """Return the checks of a cluster; of one that does not answer, only the first.
+    """Return the checks of a cluster; only the first if it does not answer.
 
     Args:
         transport: the way to its server.

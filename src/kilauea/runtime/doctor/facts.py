@@ -1,4 +1,4 @@
-"""The facts about a cluster: the objects that checks use, each kind read once, or why it cannot be read."""
+"""The facts about a cluster: the objects for checks, each kind read once, or the reason why it cannot be read."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ LISTED = (
 )
 """Kinds that are read as a whole."""
 BINDS = {"fieldSelector": "involvedObject.kind=Pod,reason=Scheduled", "limit": "2000"}
-"""Events that are read: schedulers tell of a bind so. There can be a hundred thousand, so only some are read."""
+"""Events to read: schedulers report binds with them. There can be a hundred thousand, so only some are read."""
 AT_ONCE = 16
-"""Reviews of rights that are asked at a time."""
+"""Number of concurrent access reviews."""
 
 
 @dataclass(frozen=True)
 class Right:
-    """A right that is asked about.
+    """A permission to check.
 
     Attributes:
         verb: such as `list`.
@@ -79,8 +79,8 @@ class Facts:
         version: the answer to `/version`.
         now: the server's time, in microseconds since 1970.
         objects: the objects of each kind, as decoded JSON.
-        refused: kinds that could not be read, with the error.
-        maps, secrets: single objects that were asked for; None for those that do not exist.
+        refused: unreadable kinds, with the error.
+        maps, secrets: single objects; None for those that do not exist.
         rights: answers about rights, by user; the empty name is the current user. None: the server gave no answer.
     """
 
@@ -105,7 +105,7 @@ class Reader:
     Args:
         transport: the way to the server.
         server: its URL, for messages.
-        now: the time here, in microseconds since 1970, if the server tells none.
+        now: the local time, in microseconds since 1970, used if the server does not return one.
     """
 
     def __init__(self, transport: Transport, server: str, now: int) -> None:
@@ -167,7 +167,7 @@ class Reader:
                 self.facts.refused[resource] = error
 
     async def read_rights(self, user: str, rights: Sequence[Right]) -> None:
-        """Ask what a user may do; the empty name is the current user."""
+        """Check the permissions of a user; the empty name is the current user."""
         answers = await asyncio.gather(*(self._may(user, right) for right in rights))
         self.facts.rights[user] = dict(zip(rights, answers, strict=True))
 

@@ -32,7 +32,7 @@ def check_names(facts: Facts) -> Check:
 
 
 def _unread(facts: Facts) -> Iterator[Finding]:
-    """Yield the kinds whose names could not be checked; that one is not served is a matter of its definition."""
+    """Yield the kinds whose names could not be checked; those that are not served are left to another check."""
     for kind in (PODS, POD_GROUPS, QUEUES, PRIORITY_CLASSES, VC_JOBS):
         error = facts.refused.get(kind)
         if error is not None and error.code != 404:
@@ -62,7 +62,7 @@ def _schedulers(facts: Facts) -> Iterator[Finding]:
 
 
 def _waits(pod: Obj, now: int) -> bool:
-    """Return True if a pod has waited for so long that a scheduler would have seen it."""
+    """Return True if a pod has waited for so long that a scheduler would have processed it."""
     created = pod["metadata"].get("creationTimestamp")
     return not created or now - parse_time(created) > SEEN_SECONDS * SECOND
 

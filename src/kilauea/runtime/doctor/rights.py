@@ -14,7 +14,7 @@ USER = """
 list: pods nodes namespaces podgroups.scheduling.volcano.sh queues.scheduling.volcano.sh jobs.batch.volcano.sh
 create: jobs.batch.volcano.sh
 """
-"""Rights of users who submit jobs and ask why they wait."""
+"""Permissions of users who submit jobs and explain why they wait."""
 NEEDED = {
     SCHEDULER: """
 list,watch: pods nodes namespaces resourcequotas services replicasets.apps statefulsets.apps
@@ -40,7 +40,7 @@ list,create: mutatingwebhookconfigurations.admissionregistration.k8s.io
 list,create: validatingwebhookconfigurations.admissionregistration.k8s.io
 """,
 }
-"""Rights without which a part does not do its work; those for kinds that a cluster may lack are left out."""
+"""Permissions that a part requires; those for kinds that a cluster may lack are left out."""
 
 
 def rights_in(text: str) -> list[Right]:

@@ -23,9 +23,9 @@ from kilauea.runtime.doctor.installation import (
 
 LEASE_SECONDS = 15
 DEFAULT = "default-scheduler"
-"""kube-scheduler, which looks after itself."""
+"""kube-scheduler, which is not checked."""
 TOGETHER_SECONDS = 5
-"""Seconds for which two processes seem to bind where the clocks of their hosts differ."""
+"""Seconds of apparent overlap of two binding processes that may be due to their clocks."""
 UNNAMED = "one that does not name its process"
 NONE_FOUND = "no Deployment of a scheduler, controllers or webhooks: they run elsewhere, or do not run"
 
@@ -40,7 +40,7 @@ def check_components(facts: Facts) -> Check:
 
 
 def unread_deployments(facts: Facts) -> Finding:
-    """Return that Deployments cannot be read, without which no component in the cluster is known."""
+    """Return the finding that Deployments cannot be read, so components in the cluster are unknown."""
     return unread("deployments", facts.refused[DEPLOYMENTS], "grant your user list on deployments.apps")
 
 
@@ -77,7 +77,7 @@ def _holder(lease: Obj) -> str:
 
 
 def _lease(key: Key, lease: Obj | None, component: Component | None, now: int) -> Iterator[Finding]:
-    """Yield the problems of a lease; without a component that wants it, an abandoned one is only a warning."""
+    """Yield the problems of a lease; without a component that uses it, an abandoned one is only a warning."""
     severity = ERROR if component is not None else WARNING
     where = f"Lease {key}"
     start = f"check the log of {component}" if component is not None else "start the component that holds it"
@@ -119,7 +119,8 @@ def alive(facts: Facts) -> list[Key]:
 def check_installations(facts: Facts) -> Check:
     """Check that each part is installed once, or that its installations share the work.
 
-    Schedulers outside the cluster have no Deployment, and maybe no lease: they are known by the events of their binds.
+    Schedulers outside the cluster have no Deployment, and possibly no lease: they are identified by the events of their
+    binds.
     """
     if DEPLOYMENTS in facts.refused:
         return check_of("installations", "", [unread_deployments(facts), *_two_binders(facts)])
@@ -180,10 +181,10 @@ def _two_leases(facts: Facts, found: Sequence[Component]) -> Iterator[Finding]:
 
 
 def _two_binders(facts: Facts) -> Iterator[Finding]:
-    """Yield processes that bound pods under one name at the same time, as their events tell.
+    """Yield processes that bound pods under one name at the same time, according to their events.
 
-    Replicas take turns, so that one's first bind follows the other's last; where one begins long before the other has
-    ended, both work. Volcano's scheduler does not name its process: two of them look like one.
+    Replicas take turns, so the first bind of one follows the last of the other; if one starts long before the other has
+    ended, both are active. Volcano's scheduler does not name its process: two of them look like one.
     """
     if EVENTS in facts.refused:
         yield unread("events", facts.refused[EVENTS], "grant your user list on events")
@@ -207,8 +208,8 @@ def _two_binders(facts: Facts) -> Iterator[Finding]:
 def scheduler_names(facts: Facts) -> set[str]:
     """Return the names of schedulers that run: those of Deployments.
 
-    Without any, as where a scheduler runs outside the cluster: that of a lease, and names under which pods were bound
-    or got a condition.
+    Without any, for example if a scheduler runs outside the cluster: that of a lease, and the names of schedulers that
+    bound pods or set conditions.
     """
     names = {name for each in components(facts) if each.part == SCHEDULER for name in _names(each)}
     if names:
@@ -218,6 +219,6 @@ def scheduler_names(facts: Facts) -> set[str]:
 
 
 def _is_served(pod: Obj) -> bool:
-    """Return True if a scheduler has bound a pod or said why it waits."""
+    """Return True if a scheduler has bound a pod or set its condition."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return bool(pod["spec"].get("nodeName")) or any(each["type"] == "PodScheduled" for each in conditions)

@@ -14,7 +14,7 @@ OLDEST, NEWEST = (1, 25), (1, 36)
 
 
 def check_server(facts: Facts) -> Check:
-    """Check that the server answers and takes the user."""
+    """Check that the server answers and accepts the user."""
     if facts.fault is None:
         return Check("server", f"{facts.server} answers")
     error = facts.fault

@@ -1,1 +1,1 @@
-"""The history of a live cluster: `recorder.py` keeps it, `serving.py` answers requests about it."""
+"""The history of a live cluster: `recorder.py` records it, `serving.py` answers requests about it."""

@@ -5,9 +5,9 @@
     recorder.evicted(...)                 # told by the scheduler
     await recorder.flush()                # all that was seen by now is in the file
 
-Watches fill a buffer. Every few seconds a thread takes it, makes records of it and commits them together, so that
-nothing waits for the history, and many changes of an object cost as much as one. Whatever goes wrong with the history
-is logged and noted in it as a gap; the cluster goes on.
+Watches fill a buffer. Every few seconds, a thread converts it into records and commits them together, so that nothing
+waits for the history, and many changes of an object cost as much as one. Problems with the history are logged and
+recorded in it as a gap; the cluster continues.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from kilauea.history.views import read_group, read_job, read_pod
 FLUSH_SECONDS = 3.0
 """Seconds between two commits."""
 SEEN_SECONDS = 60.0
-"""Seconds after which the file is told that nothing has happened."""
+"""Seconds after which the file records that nothing has happened."""
 THIN_SECONDS = 600.0
-"""Seconds between two looks at the bounds."""
+"""Seconds between two checks of the bounds."""
 RETRY_SECONDS = 30.0
-"""Seconds after which a file that could not be opened is tried again."""
+"""Seconds until another attempt to open the file."""
 GAP = 5 * SECOND
 """Microseconds without a recorder that do not count as a gap: a restart."""
 MOST_UNWRITTEN = 200_000
-"""Records that are kept while they cannot be written, on a full disk for example."""
+"""Maximum number of records to keep while they cannot be written, for example on a full disk."""
 MOST_CREATORS = 20_000
 _KINDS: tuple[tuple[Resource, Callable[[bytes], object]], ...] = (
     (VC_JOBS, read_job),
@@ -60,30 +60,30 @@ T = TypeVar("T")
 
 @dataclass
 class _Buffer:
-    """The changes that a watch has shown since the last commit."""
+    """The changes from a watch since the last commit."""
 
     listed: Sequence[Text] | None = None
     seen: list[Seen] = field(default_factory=list)
     version: str = ""
 
     def on_relist(self, items: Sequence[Text], version: str) -> None:
-        """Take a list."""
+        """Add a list."""
         self.listed, self.seen, self.version = items, [], version
 
     def on_events(self, batch: Sequence[Seen]) -> None:
-        """Take changes."""
+        """Add changes."""
         self.seen += map(_held, batch)
         self.version = batch[-1].version if batch else self.version
 
     def take(self) -> Changes:
-        """Return what has gathered, and begin again."""
+        """Return the collected changes, and start over."""
         taken = Changes(self.listed, self.seen)
         self.listed, self.seen = None, []
         return taken
 
 
 def _held(seen: Seen) -> Seen:
-    """A change without its text if something else keeps it; of a deleted object, nothing does for long."""
+    """A change without its text if that is stored elsewhere; for a deleted object, it soon is not."""
     return seen._replace(object=b"") if seen.holder is not None and seen.type != "DELETED" else seen
 
 
@@ -94,21 +94,21 @@ class _Stored(Kept):
         self._history = history
 
     def job(self, uid: str) -> JobRecord | None:
-        """The job of a uid."""
+        """The job with a UID."""
         return self._history.job(uid)
 
     def pod(self, uid: str) -> PodRecord | None:
-        """The pod of a uid."""
+        """The pod with a UID."""
         return self._history.pod(uid)
 
     def last_reason(self, job: str) -> str:
-        """The last reason for which a job waited."""
+        """The last reason why a job waited."""
         found = self._history.events(job=job, what=("Waiting",), limit=1)
         return f"{found[0].reason}: {found[0].message}" if found else ""
 
 
 class _Writer:
-    """The part that runs in a thread of its own: records, and the file."""
+    """The part that runs in a separate thread: records, and the file."""
 
     def __init__(self, folder: Path, bounds: Bounds) -> None:
         self._folder = folder
@@ -119,13 +119,13 @@ class _Writer:
         self._failed_at = 0
         self._dropped = False
         self.holds = False
-        """True if something waits for the next commit, although nothing may happen until then."""
+        """True if something waits for the next commit, even if nothing happens until then."""
 
     def open(self, now: int) -> None:
         """Open the file and continue where it ends.
 
         Raises:
-            HistoryError: it cannot be used.
+            HistoryError: the file cannot be used.
         """
         history = self._history = History.open(self._folder)
         if history.damage:
@@ -146,7 +146,7 @@ class _Writer:
         *,
         seen: bool,
     ) -> None:
-        """Make records and commit them; those that cannot be written are kept for the next time."""
+        """Create records and commit them; those that cannot be written are kept for the next time."""
         recording, history = self._recording, self._history
         if history is None:
             return
@@ -176,7 +176,7 @@ class _Writer:
                 del self._unwritten[:-MOST_UNWRITTEN]
 
     def replace(self, now: int) -> bool:
-        """Put a file aside that was damaged while it was open, and go on with what can be read of it."""
+        """Set aside a file that was damaged while it was open, and continue with its readable content."""
         recording = self._recording
         self.close()
         try:
@@ -184,14 +184,14 @@ class _Writer:
         except HistoryError as error:
             log.warning("there is no history: %s", error)
             return False
-        if self._history is not None:  # more is remembered than could be read
+        if self._history is not None:  # more is in memory than could be read
             recording.kept = _Stored(self._history)
             self._recording = recording
             self._unwritten += [*recording.jobs.values(), *recording.pods.values()]
         return True
 
     def thin(self, now: int) -> bool:
-        """Remove a step of what is beyond the bounds; True if there is more."""
+        """Remove some content beyond the bounds; returns True if there is more."""
         try:
             return self._history is not None and self._history.thin(now, self._bounds)
         except HistoryError as error:
@@ -210,10 +210,10 @@ class Recorder:
 
     Args:
         api: the cluster.
-        folder: where the history is kept.
+        folder: folder of the history.
         clock: the time.
-        rng: for the length of pauses.
-        bounds: how much is kept.
+        rng: randomness for pauses.
+        bounds: the amount of history to keep.
     """
 
     def __init__(self, api: Api, folder: Path, clock: Clock, rng: Random, bounds: Bounds | None = None) -> None:
@@ -231,22 +231,22 @@ class Recorder:
         self._open = False
 
     def evicted(self, evicted: Evicted) -> None:
-        """Note an eviction that the scheduler has carried out."""
+        """Record an eviction by the scheduler."""
         self._evictions.append(evicted)
         if len(self._evictions) > MOST_UNWRITTEN:
             del self._evictions[0]
 
     def created(self, kind: str, namespace: str, name: str, user: str, groups: Sequence[str]) -> None:
-        """Note who creates an object, as the server knows it; a kind is written as `Job.batch`."""
+        """Record the user who creates an object, from the server; a kind is written as `Job.batch`."""
         self._creators[kind, namespace, name] = (user, groups)
         if len(self._creators) > MOST_CREATORS:
             del self._creators[next(iter(self._creators))]
 
     async def run(self) -> None:
-        """Record until cancelled; never raises but for that."""
+        """Record until cancelled; raises no other exceptions."""
         following: list[asyncio.Future[None]] = []
         try:
-            await self._begin()  # first, for what watches show is not kept while another process writes the file
+            await self._begin()  # first, as changes are not kept while another process writes the file
             following += [asyncio.ensure_future(each.run()) for each in self._reflectors]
             for each in self._reflectors:
                 await each.complete.wait()
@@ -267,7 +267,7 @@ class Recorder:
             for task in following:
                 task.cancel()
             await asyncio.gather(*following, return_exceptions=True)
-            # What was seen is written even though this task is being cancelled.
+            # Changes seen so far are written even though this task is being cancelled.
             with suppress(Exception):
                 await asyncio.shield(self.flush(seen=True))
             self._open = False
@@ -276,14 +276,14 @@ class Recorder:
 
     @property
     def versions(self) -> Mapping[Resource, str]:
-        """The version up to which each kind is known; empty before it has been listed."""
+        """The known version of each kind; empty before it has been listed."""
         return {kind: buffer.version for (kind, _), buffer in zip(_KINDS, self._buffers, strict=True)}
 
     async def flush(self, *, seen: bool = False) -> None:
-        """Write all that was seen by now.
+        """Write all changes seen so far.
 
         Args:
-            seen: also note that it is complete, though nothing may have happened.
+            seen: also record that the history is complete, even if nothing has happened.
         """
         if not self._open:
             return
@@ -303,13 +303,13 @@ class Recorder:
             log.exception("a part of the history could not be recorded")
 
     async def repair(self) -> None:
-        """Put a file aside that was found to be damaged, and go on with what can be read of it."""
+        """Set aside a damaged file, and continue with its readable content."""
         if self._open:
             await self._in_thread(lambda: self._writer.replace(self._clock.now()))
             await self.flush(seen=True)
 
     async def _begin(self) -> None:
-        """Open the file, however often that takes."""
+        """Open the file, with retries."""
         told = ""
         while True:
             try:
@@ -326,12 +326,12 @@ class Recorder:
 
 
 def is_damage(error: HistoryError) -> bool:
-    """Return True if a file is damaged, and not only out of reach or out of space."""
+    """Return True if a file is damaged, not only inaccessible or out of space."""
     return isinstance(error.__cause__, apsw.CorruptError | apsw.NotADBError)
 
 
 def _reducer(read: Callable[[bytes], object]) -> Callable[[bytes], bytes]:
-    """Keep of a listed object what the history reads."""
+    """Reduce a listed object to the parts that the history reads."""
 
     def reduce(text: bytes) -> bytes:
         try:

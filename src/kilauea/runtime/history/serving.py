@@ -1,4 +1,4 @@
-"""Answers requests about the history of a cluster, and receives from the server who creates which objects."""
+"""Answers requests about the history of a cluster, and receives the creators of objects from the server."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kilauea.history.store import History
 from kilauea.runtime.history.recorder import Recorder, is_damage
 
 PATIENCE_SECONDS = 5.0
-"""Within which watches show what is stored; a history that lags further is served as it is."""
+"""Seconds within which watches should show stored writes; a history that lags further is served as it is."""
 LOOK_SECONDS = 0.02
 
 
 class ServedHistory:
-    """Reads the history that a recorder keeps; each request sees all that happened before it.
+    """Reads the history of a recorder; each request sees everything that happened before it.
 
     Args:
-        recorder: keeps the history.
+        recorder: the recorder of the history.
         now: the time, in microseconds since 1970.
         newest: returns the revision of the newest write to a kind.
     """
@@ -36,10 +36,10 @@ class ServedHistory:
     async def answer(
         self, kind: str, plural: str, namespace: str, name: str, query: Mapping[str, str]
     ) -> bytes | Iterable[bytes] | None:
-        """Return the body of an answer; None if there is no such job.
+        """Return the body of a response; None if the job does not exist.
 
         Raises:
-            ValueError: a parameter cannot be used.
+            ValueError: a parameter is invalid.
             LookupError: the history cannot be read now.
         """
         with suppress(TimeoutError):
@@ -58,7 +58,7 @@ class ServedHistory:
             raise LookupError(str(error)) from error
 
     async def _caught_up(self) -> None:
-        """Wait until the watches have shown what is stored now: they gather events before they show them."""
+        """Wait until the watches have shown all current writes: they collect events before they show them."""
         wanted = {kind: self._newest(kind) for kind in self._recorder.versions}
         while any(int(version or 0) < wanted[kind] for kind, version in self._recorder.versions.items()):
             await asyncio.sleep(LOOK_SECONDS)
@@ -96,10 +96,10 @@ class ServedHistory:
 
 
 class Submissions(AdmissionStep):
-    """Tells a recorder who creates jobs, pods and what else makes pods.
+    """Reports the creators of jobs, pods and workloads to a recorder.
 
     Args:
-        recorder: is told.
+        recorder: receives the reports.
     """
 
     name = "Submissions"
@@ -119,7 +119,7 @@ class Submissions(AdmissionStep):
         self._recorder = recorder
 
     def begin(self, attributes: Attributes) -> Effect | None:
-        """Note the user of a creation; components of the cluster create for others."""
+        """Record the user of a creation; components of the cluster create objects for others."""
         user = attributes.user
         own = user.name.startswith("system:") and not user.name.startswith("system:serviceaccount:")
         if attributes.operation == "CREATE" and not attributes.subresource and not attributes.dry_run and not own:

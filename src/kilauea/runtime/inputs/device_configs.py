@@ -23,7 +23,7 @@ USUAL = Key(CONFIG_NAMESPACE, CONFIG_NAME)
 
 
 def named_by(conf: SchedulerConf) -> Key | None:
-    """Return the key of the ConfigMap that a configuration names; None if no plugin looks at it."""
+    """Return the key of the ConfigMap that a configuration names; None if no plugin uses it."""
     entries = [entry for tier in conf.tiers for entry in tier if entry.name == PLUGIN]
     if not entries:
         return None
@@ -33,7 +33,7 @@ def named_by(conf: SchedulerConf) -> Key | None:
 
 
 def named_in(text: str) -> Key | None:
-    """Return the key that the text of a configuration names; None if none, or if the text is not YAML."""
+    """Return the key in the text of a configuration; None if there is none, or if the text is not YAML."""
     file = conf_file("", text.encode())
     if not text or file.fault is not None:
         return None
@@ -41,7 +41,7 @@ def named_in(text: str) -> Key | None:
 
 
 async def read_config(client: Api, key: Key) -> ConfigMap | None:
-    """Return a ConfigMap; None if there is none, or if it cannot be read."""
+    """Return a ConfigMap; None if it does not exist or cannot be read."""
     try:
         return msgspec.convert(await client.get(CONFIG_MAPS, key), ConfigMap)
     except (ApiError, msgspec.ValidationError):
@@ -49,7 +49,7 @@ async def read_config(client: Api, key: Key) -> ConfigMap | None:
 
 
 def config_now(key: Key, access: Access) -> ConfigMap | None:
-    """Return a ConfigMap of the selected cluster; None if there is none, or if it cannot be read."""
+    """Return a ConfigMap of the selected cluster; None if it does not exist or cannot be read."""
     return asyncio.run(_read(key, access))
 
 

@@ -23,17 +23,17 @@ from kilauea.simulator.planning import Result
 
 JOB_HISTORIES = Resource(GROUP, VERSION, JOBS, "JobHistory")
 MOST_JOBS = 1000
-"""Jobs of a history whose run times count, the newest."""
+"""Maximum number of jobs of a history whose run times count, the newest."""
 SECONDS = 5.0
-"""Seconds after which a search for the start is given up."""
+"""Seconds after which a search for the start is abandoned."""
 
 
 OF_TOO_FEW = frozenset({"NotEnoughTasks", "NotEnoughPodsOfTask"})
-"""Reasons of groups whose pods have not all been created."""
+"""Reasons of groups with pods that are not created yet."""
 
 
 def is_foreseeable(explanation: Explanation) -> bool:
-    """Return True if a group waits for the cluster only: pods that are still to be created are not foreseen."""
+    """Return True if a group waits only for the cluster: pods that are still to be created cannot be predicted."""
     return explanation.verdict == "waits" and all(each.code not in OF_TOO_FEW for each in explanation.blockers)
 
 
@@ -46,8 +46,8 @@ def expected(
         result: the plan of one cycle.
         workloads: the jobs of the cluster, undecoded.
         group: the group, as `namespace/name`.
-        past: how long others ran.
-        seconds: the most that the search may take.
+        past: run times of other jobs.
+        seconds: maximum duration of the search.
     """
     end = time.monotonic() + seconds
     forecasts = PodRunTimes(result.objects, workloads, past)
@@ -55,7 +55,7 @@ def expected(
 
 
 async def read_past(access: Access) -> RunTimes | None:
-    """Run times of the jobs of a cluster, as far as the user may see them; None if it serves no history."""
+    """Run times of the jobs of a cluster that the user may see; None if it does not serve a history."""
     try:
         async with HttpTransport(access) as transport:
             return await past_of(Client(transport, "kilauea-explain", page=MOST_JOBS))
@@ -64,7 +64,7 @@ async def read_past(access: Access) -> RunTimes | None:
 
 
 async def past_of(api: Api) -> RunTimes | None:
-    """Run times of the jobs of a cluster; None if it serves no history, or does not show it."""
+    """Run times of the jobs of a cluster; None if it does not serve a history, or the user may not see it."""
     try:
         listed = await api.list(JOB_HISTORIES)
     except ApiError:
@@ -77,10 +77,10 @@ async def past_of(api: Api) -> RunTimes | None:
 
 
 def past_in(folder: Path) -> RunTimes:
-    """Run times of jobs, by the history in a folder.
+    """Run times of jobs, from the history in a folder.
 
     Raises:
-        HistoryError: it cannot be read.
+        HistoryError: the history cannot be read.
     """
     history = History.read(folder)
     try:

@@ -32,7 +32,7 @@ class Explainer:
         now: the time, in microseconds since 1970.
 
     Raises:
-        ConfError: the configuration in the cluster cannot be used.
+        ConfError: the configuration in the cluster is invalid.
         ExtensionError: a plugin of the user cannot be loaded.
         SourceError: the configuration is not YAML.
     """

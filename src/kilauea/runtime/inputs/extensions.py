@@ -93,7 +93,7 @@ class _Collector:
             module = _import_file(file, package)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # a file may do anything, sys.exit() too
+        except BaseException as error:  # a file may do anything, even sys.exit()
             return [f"{file}{_line_of(error, file)} cannot be imported: {describe(error)}{_advice(error)}"]
         classes = _classes_of(module)
         if not classes:

@@ -16,7 +16,7 @@ from kilauea.api.decode import Decoded, decode
 SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
 
 MOST_UNPACKED = 1 << 30
-"""Bytes that a gzipped source may unpack to: well over 100,000 pods. A file can hold a thousand times its own size."""
+"""Maximum unpacked bytes of a gzipped source: well over 100,000 pods. A file can contain a thousand times its size."""
 
 _CHUNK = 1 << 20
 _NODE = re.compile(rb"""["']?\bkind["']?\s*:\s*["']?(?:Node|NodeList)["']?\s*(?:[,}#]|$)""", re.MULTILINE)
@@ -43,11 +43,7 @@ def read_sources(paths: Sequence[str], note: Callable[[str], None] = lambda _: N
 
 
 def read_bytes(paths: Sequence[str], note: Callable[[str], None] = lambda _: None) -> Iterator[tuple[str, bytes]]:
-    """The unpacked bytes of all sources in order, with the same names as in `read_sources`.
-
-    Raises:
-        SourceError: a path cannot be read.
-    """
+    """The unpacked bytes of all sources in order, with the same names as in `read_sources`."""
     for path in paths:
         for file in _files_of(path):
             source = "standard input" if file == "-" else file
@@ -56,7 +52,7 @@ def read_bytes(paths: Sequence[str], note: Callable[[str], None] = lambda _: Non
 
 
 def describe_nodes(paths: Sequence[str]) -> bool:
-    """True if files contain nodes; assumed for standard input, which can be read only once.
+    """Return True if files contain nodes; assumed for standard input, which can be read only once.
 
     Raises:
         SourceError: a path cannot be read.

@@ -49,9 +49,9 @@ class Cluster:
     submitted: tuple[str, ...] = ()
     """Pod groups (`namespace/name`) that files add to a live cluster."""
     groups_of_jobs: dict[str, str] = field(default_factory=dict)
-    """By Volcano's job (`namespace/name`): its pod group."""
+    """Pod groups of Volcano jobs, by job (`namespace/name`)."""
     phases_of_jobs: dict[str, str] = field(default_factory=dict)
-    """By Volcano's job (`namespace/name`) that has ended or was suspended: its phase."""
+    """Phases of Volcano jobs that have ended or are suspended, by job (`namespace/name`)."""
     states: dict[str, str] = field(default_factory=dict)
     """The reason why a workload has no waiting pods, by `job namespace/name` or `cronjob namespace/name`."""
     refused: dict[str, str] = field(default_factory=dict)
@@ -63,11 +63,11 @@ class Cluster:
     workloads: list[Obj] = field(default_factory=list)
     """Jobs and cron jobs of Volcano and of Kubernetes, undecoded."""
     loads: Mapping[str, NodeLoad] = field(default_factory=dict)
-    """The loads of the nodes of a live cluster, by the monitoring system that the configuration names."""
+    """The loads of the nodes of a live cluster, from the configured monitoring system."""
     unusable: int = 0
-    """Parts of the files that cannot be used: broken text, invalid objects, unknown kinds, refused workloads."""
+    """Number of unusable parts of the files: syntax errors, invalid objects, unknown kinds, rejected workloads."""
     errors: list[str] = field(default_factory=list)
-    """Those warnings that are about unusable parts."""
+    """The warnings that are about unusable parts."""
 
     def scenario(
         self,
@@ -86,7 +86,7 @@ class Cluster:
             seed: breaks ties between equally good nodes.
             extensions: plugins and actions.
             schedulers: names of the schedulers that are simulated.
-            sharding: the part of the cluster that the scheduler works on; None for all of it.
+            sharding: the part of the cluster that the scheduler uses; None for all of it.
         """
         at = self.newest if now is None else now
         return Scenario(
@@ -104,7 +104,7 @@ class Cluster:
         )
 
     def leave_out(self, parts: int, *reasons: str) -> None:
-        """Count parts that cannot be used, and warn of the reasons."""
+        """Count unusable parts, and add the reasons to the warnings."""
         self.unusable += parts
         self.warnings += reasons
         self.errors += reasons
@@ -115,7 +115,7 @@ def read_cluster(
 ) -> Cluster:
     """Read objects, set defaults as an API server would, and expand jobs into their groups and pods.
 
-    Objects that cannot be used are left out and named in the warnings.
+    Unusable objects are left out and reported in the warnings.
 
     Args:
         paths: files, folders, or `-`; their objects replace live ones.
@@ -130,13 +130,13 @@ def read_cluster(
 
 
 def assemble_cluster(sources: Iterable[tuple[str, Decoded]], live: Snapshot | None = None, now: int = 0) -> Cluster:
-    """Fill in what an API server would have; jobs become the groups and pods that they would get.
+    """Set defaults as an API server would, and expand jobs into their groups and pods.
 
     Args:
         sources: objects with the name of their source; of several with the same name the last one counts. Objects are
             changed in place.
-        live: what a cluster holds.
-        now: when workloads are submitted, if they do not say; 0 for after everything else.
+        live: the snapshot of a cluster.
+        now: submission time of workloads that do not state one; 0 for after everything else.
     """
     cluster = Cluster()
     known: dict[tuple[str, str], Object] = {}
@@ -185,7 +185,7 @@ def assemble_cluster(sources: Iterable[tuple[str, Decoded]], live: Snapshot | No
 
 
 def _valid(cluster: Cluster, source: str, objects: Iterable[Object]) -> Iterator[Object]:
-    """The objects of a source that are valid; the errors of the others are told."""
+    """The valid objects of a source; reports the errors of the others."""
     for obj in objects:
         errors = check(obj)
         if errors:
@@ -195,7 +195,7 @@ def _valid(cluster: Cluster, source: str, objects: Iterable[Object]) -> Iterator
 
 
 def _tell_skipped(cluster: Cluster, skipped: Counter[str]) -> None:
-    """Tell of objects that were not read, by kind: errors for unknown kinds, one warning for all others."""
+    """Report objects that were not read, by kind: errors for unknown kinds, one warning for all others."""
     skipped.pop("Namespace", None)  # objects name their namespace, whether it exists or not
     skipped.pop("scheduling.k8s.io/Workload", None)  # groups repeat what their template says
     strange = unknown(+skipped)
@@ -261,7 +261,7 @@ def _label(obj: Object) -> tuple[str, str]:
 
 
 def newest(objects: Iterable[Object]) -> int:
-    """The newest time of creation or of a measurement, in microseconds since 1970; 0 if there is none."""
+    """The newest creation or measurement time, in microseconds since 1970; 0 if there is none."""
     times: set[str | None] = set()
     for obj in objects:
         times.add(obj.metadata.creation_timestamp)

@@ -1,4 +1,4 @@
-"""Decodes the bytes of an event into an object for the state, or reports what is invalid."""
+"""Decodes the bytes of an event into an object for the state, or reports invalid fields."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ def decoded(kind: str, data: bytes) -> Object:
 
 
 def pod_in(data: bytes | Holder) -> Pod:
-    """A pod that was read before."""
+    """Decode a pod that was already validated."""
     pod = decoded("Pod", data if isinstance(data, bytes) else data.value)
     assert isinstance(pod, Pod)
     return pod
 
 
 def kept(pod: Pod) -> bytes:
-    """A pod as it is kept to be read again: the fields that scheduling reads, about a quarter of the whole.
+    """Reduce a pod to the fields that scheduling reads, about a quarter of the whole, for storing it.
 
-    The conditions of a pod on a node are left out but for the time at which it was scheduled, and what its containers
-    have unless it is other than they ask for.
+    For a pod on a node, the conditions are left out except the time at which it was scheduled, and the allocated
+    resources of its containers unless they differ from the requests.
     """
     status = pod.status
     if status is not None and counted(pod) is pod:
@@ -69,7 +69,7 @@ def kept(pod: Pod) -> bytes:
 
 
 def reduced(data: bytes) -> bytes:
-    """A pod of a list as it is kept; unchanged if it cannot be decoded, so that the reason is found when it is read."""
+    """Reduce a pod of a list; unchanged if it cannot be decoded, so that the error is found when it is read."""
     try:
         pod = decoded("Pod", data)
     except Unusable:
@@ -90,11 +90,11 @@ def check_usable(obj: Object) -> None:
 
 
 def has_only_advanced(before: Pod, now: Pod) -> bool:
-    """True if only version, node and status of a pod changed, so that it does not have to be validated again.
+    """Return True if only version, node and status of a pod changed, so that it need not be validated again.
 
-    The claims that are made for a pod are in its status, and are read with its spec, as is what its containers have
-    while they are resized. A pod of another scheduler counts only while it has a node, so one that loses its node is
-    read again.
+    The claims created for a pod are in its status, but are read with its spec, and so are the allocated resources of
+    its containers during a resize. A pod of another scheduler counts only while it has a node, so it is read again if
+    it loses it.
     """
     if before.spec.node_name and not now.spec.node_name:
         return False
@@ -111,7 +111,7 @@ def _made_claims(pod: Pod) -> object:
 
 
 def _read_slowly(kind: str, data: bytes) -> Object:
-    """Read an object that has nulls or invalid fields, and report them."""
+    """Read an object with nulls or invalid fields, and report them."""
     decoded = decode(data, "watch")
     if decoded.objects and decoded.objects[0].kind == kind:
         return decoded.objects[0]

@@ -11,17 +11,17 @@ from kilauea.api.meta import Object
 from kilauea.api.ports import Resource
 
 RESOURCES = {kind: SCHEDULING[kind] for kind in KINDS if kind != "ConfigMap"}
-"""All kinds that scheduling reads as a whole, by kind. Of ConfigMaps it reads a single one."""
+"""All kinds that scheduling reads entirely, by kind. Of ConfigMaps, it reads a single one."""
 PODS, GROUPS_OF_PODS, QUEUES = RESOURCES["Pod"], RESOURCES["PodGroup"], RESOURCES["Queue"]
 PRIORITY_KINDS = frozenset({"PriorityClass"})
 SHARD_KINDS = frozenset({"NodeShard"})
 STORAGE_KINDS = frozenset({"CSIDriver", "CSIStorageCapacity"})
 UNWATCHED = frozenset({"NodeMetrics"})
-"""Kinds that can be listed only; they are for plans."""
+"""Kinds that can only be listed; they are for plans."""
 DYNAMIC_KINDS = frozenset(each.kind for each in DYNAMIC)
 """The kinds of dynamic resource allocation."""
 DYNAMIC_VERSIONS = ("v1", "v1beta2", "v1beta1")
-"""Their versions, served by Kubernetes from 1.34, 1.33 and 1.32 on; the fields that scheduling writes are the same."""
+"""Their versions, available from Kubernetes 1.34, 1.33 and 1.32 on; the fields that scheduling writes are equal."""
 TAINT_RULE_VERSIONS = ("v1beta2", "v1alpha3")
 """Versions of DeviceTaintRules."""
 OPTIONAL = (

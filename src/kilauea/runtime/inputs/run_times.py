@@ -1,4 +1,4 @@
-"""Run times of pods: as they declare them, as their commands imply on simulated nodes, or as in similar pods."""
+"""Run times of pods: declared, implied by their commands on simulated nodes, or observed in similar pods."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from kilauea.simulator.expected_start import Forecast
 JOB_LABEL, BATCH_LABEL = "volcano.sh/job-name", "batch.kubernetes.io/job-name"
 INSTANCE_TYPE, SIMULATED = "node.kubernetes.io/instance-type", "simulated"
 LATE = 5 * SECOND
-"""Microseconds by which a pod may miss what is declared before that is not used any longer."""
+"""Microseconds by which a pod may exceed its declared run time before the declaration is ignored."""
 EARLY = 0.1
-"""Part of a time limit from which on a pod may have ended."""
+"""Fraction of a time limit from which on a pod may end."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class _Template:
     Attributes:
         estimate: microseconds by `spec.runningEstimate`; 0 for none.
         limit: microseconds by `activeDeadlineSeconds`; 0 for none.
-        program: microseconds that the command takes on a simulated node; None forever, or if it is not known.
-        told: True if the command says so itself.
-        name: of the job, as its user gave it.
-        user: who submitted it.
-        queue: of the job.
+        program: microseconds of the command on a simulated node; None if endless or unknown.
+        told: True if the command states it itself.
+        name: name of the job, as its user set it.
+        user: the user who submitted it.
+        queue: queue of the job.
     """
 
     estimate: int = 0
@@ -58,12 +58,12 @@ class PodRunTimes:
     Args:
         objects: the cluster.
         workloads: its jobs, undecoded.
-        past: how long others ran; None if there is no history.
+        past: run times of other jobs; None without a history.
     """
 
     def __init__(self, objects: Iterable[Object], workloads: Iterable[Obj], past: RunTimes | None = None) -> None:
         nodes = [obj for obj in objects if obj.kind == "Node"]
-        # Only simulated nodes do what a command says and nothing else: any other program takes its own time.
+        # Only on simulated nodes do commands take exactly the stated time.
         self._simulated = bool(nodes) and all(node.labels.get(INSTANCE_TYPE) == SIMULATED for node in nodes)
         self._past = past
         self._templates: dict[tuple[str, str, str], _Template] = {}
@@ -71,7 +71,7 @@ class PodRunTimes:
             self._templates.update(_templates(workload))
 
     def __call__(self, pod: Pod, elapsed: int | None) -> Forecast | None:
-        """The forecast for a pod that has run for so long; None if nothing is known."""
+        """The forecast for a pod that has run for `elapsed`; None if nothing is known."""
         template = self._template(pod)
         ran = elapsed or 0
         if (time := declared_time(pod.annotations)) and ran < time + LATE:
@@ -151,7 +151,7 @@ def _template(
 
 
 def _program(pod: Obj) -> tuple[int | None, bool]:
-    """The time that the commands of a pod take on a simulated node, and whether they all say so."""
+    """The run time of a pod's commands on a simulated node, and True if all of them state it."""
     containers = [
         each for each in pod["spec"].get("containers") or () if isinstance(each, Mapping) and each.get("name")
     ]

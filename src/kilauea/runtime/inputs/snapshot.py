@@ -42,7 +42,7 @@ STATES_ALONE = (VC_CRON_JOBS, JOBS, CRON_JOBS)
 """Workloads that only explanations read; a plan is complete without them."""
 
 STEP = 200
-"""Objects that are read before others have their turn."""
+"""Number of objects to read before other tasks may run."""
 MISSING = (403, 404)
 """Status codes for kinds that a cluster does not have, or that this user may not list."""
 
@@ -91,7 +91,7 @@ def snapshot(kubeconfig: Path | None, environment: Mapping[str, str]) -> Snapsho
 
 
 async def take_snapshot(access: Access) -> Snapshot:
-    """A cluster as it is now.
+    """The current state of a cluster.
 
     Raises:
         ApiError: it does not answer, or refuses to show its pods, nodes, groups or queues.
@@ -101,7 +101,7 @@ async def take_snapshot(access: Access) -> Snapshot:
 
 
 async def read_snapshot(client: Api, server: str = "") -> Snapshot:
-    """A cluster as it is now, through a client.
+    """The current state of a cluster, read through a client.
 
     Raises:
         ApiError: it does not answer, or refuses to show its pods, nodes, groups or queues.
@@ -127,7 +127,7 @@ async def _listed(client: Api, resource: Resource, found: Snapshot) -> Sequence[
     try:
         listed = await _list_any(client, versions_of(resource))
     except ApiError as error:
-        if resource == NODE_METRICS:  # served by an extension, which may be away at any time
+        if resource == NODE_METRICS:  # served by an extension, which may be unavailable
             return ()
         needed = resource in (PODS, NODES, POD_GROUPS, QUEUES)
         if error.code not in MISSING or needed:
@@ -151,7 +151,7 @@ async def _list_any(client: Api, versions: Sequence[Resource]) -> Listed:
 
 
 async def _take(found: Snapshot, kind: str, items: Sequence[bytes]) -> None:
-    """Read objects, in steps: the advisor of `kilauea up` does that in the process of the server."""
+    """Read objects, in steps: the advisor of `kilauea up` does this in the process of the server."""
     for number, data in enumerate(items, 1):
         if number % STEP == 0:
             await asyncio.sleep(0)
@@ -164,7 +164,7 @@ async def _take(found: Snapshot, kind: str, items: Sequence[bytes]) -> None:
 
 
 async def _refusals(client: Api) -> dict[str, str]:
-    """Messages of events about refused pods and what else a job needs, the newest of each workload."""
+    """Event messages about rejected pods and other objects of a job, the newest of each workload."""
     said: list[tuple[str, str, str]] = []
     wordings = (CREATION_REFUSED, POD_REFUSED, GROUP_REFUSED, CLAIM_REFUSED, PLUGIN_REFUSED)
     for reason in sorted({wording.reason for wording in wordings}):
@@ -185,7 +185,7 @@ async def _refusals(client: Api) -> dict[str, str]:
 
 
 async def _device_configs(client: Api, configuration: str) -> list[Object]:
-    """The ConfigMaps of shared devices: the one under the usual name, and the one that the configuration names."""
+    """The ConfigMaps of shared devices: the one with the usual name, and the one that the configuration names."""
     keys = dict.fromkeys([USUAL, named_in(configuration) or USUAL])
     return [config for key in keys if (config := await read_config(client, key)) is not None]
 

@@ -27,7 +27,7 @@ class Expectations:
             self.follow(indexer)
 
     def follow(self, indexer: Indexer) -> None:
-        """Expect changes of another kind, too."""
+        """Follow another kind, too."""
         if indexer.resource not in self._indexers:
             self._indexers[indexer.resource] = indexer
             self._written[indexer.resource] = []
@@ -35,7 +35,7 @@ class Expectations:
             indexer.listeners.append(partial(self._changed, indexer.resource))
 
     def after(self, traces: Sequence[Trace], then: _Then) -> None:
-        """Call once the cache shows all traces in kinds that it has; at once if it does."""
+        """Call a function once the cache shows all traces in kinds that it has; at once if it already does."""
         for number, trace in enumerate(traces):
             indexer = self._indexers.get(trace.resource)
             if indexer is not None and not _shows(indexer, trace):
@@ -44,27 +44,27 @@ class Expectations:
         then()
 
     def _wait(self, trace: Trace, then: _Then) -> None:
-        """Call when this trace may be there."""
+        """Call the function when the cache may show this trace."""
         if isinstance(trace, Written):
             heapq.heappush(self._written[trace.resource], (trace.version, next(self._numbers), then))
         else:
             self._deleted.setdefault((trace.resource, trace.key), []).append(then)
 
     def _heard(self, indexer: Indexer) -> None:
-        """A kind has come to a newer version."""
+        """Handle a newer version of a kind."""
         waiting = self._written[indexer.resource]
         while waiting and waiting[0][0] <= indexer.version:
             heapq.heappop(waiting)[2]()
 
     def _changed(self, resource: Resource, old: Obj | None, new: Obj | None) -> None:
-        """An object has changed."""
+        """Handle a changed object."""
         if old is not None and self._deleted:
             for then in self._deleted.pop((resource, key_of(old)), ()):
                 then()
 
 
 def _shows(indexer: Indexer, trace: Trace) -> bool:
-    """True if an indexer shows a change."""
+    """Return True if an indexer shows a change."""
     if isinstance(trace, Deleted):
         obj = indexer.get(trace.key)
         return obj is None or obj["metadata"]["uid"] != trace.uid or "deletionTimestamp" in obj["metadata"]

@@ -1,7 +1,7 @@
 """Discovers HyperNodes through UFM: periodically reads the ports of the fabric, and updates the HyperNodes.
 
-Controllers are pure, so what asks a server stands beside them. If UFM does not answer as it should, the HyperNodes stay
-as they are; the reason is logged and becomes an event of the ConfigMap, once.
+Controllers are pure, so code that queries a server is separate. If UFM does not return a valid response, the HyperNodes
+stay unchanged; the reason is logged and recorded as an event of the ConfigMap, once.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ PATH = "/ufmRest/resources/ports"
 ANSWER_SECONDS = 30.0
 """Seconds within which UFM must have answered."""
 LARGEST = 100 * 1024 * 1024
-"""Bytes of an answer that are read."""
+"""Maximum size of a response in bytes."""
 RETRY = 60 * SECOND
-"""Microseconds after which UFM is asked again, at the latest, if it has not answered as it should."""
+"""Maximum microseconds until the next query after a failure."""
 
 log = logging.getLogger(__name__)
 
 
 class FabricUnavailable(Exception):
-    """UFM does not answer as it should; the message says why, and never contains credentials."""
+    """UFM did not return a valid response; the message gives the reason, and never contains credentials."""
 
 
 class Credentials(NamedTuple):
@@ -53,12 +53,12 @@ class Credentials(NamedTuple):
 
 
 class FabricDiscovery:
-    """Keeps the HyperNodes of UFM.
+    """Maintains the HyperNodes of UFM.
 
     Args:
         api: the cluster.
-        cache: knows the ConfigMap and the HyperNodes; they are declared here.
-        clock: pauses between questions.
+        cache: cache of the ConfigMap and the HyperNodes, which are declared here.
+        clock: for pauses between queries.
         record: receives events, with the name of the component.
         configuration: the ConfigMap.
     """
@@ -76,11 +76,11 @@ class FabricDiscovery:
         cache.declare(HYPER_NODES, (SOURCE,)).listeners.append(self._deleted)
         self._source: UfmSource | None = None
         self._fabric: Fabric | None = None
-        """The last answer of this source."""
+        """The last response of this source."""
         self._due = 0
-        """Monotonic time of the next question."""
+        """Monotonic time of the next query."""
         self._unanswered = ""
-        """The reason why there is no newer answer."""
+        """The reason why there is no newer response."""
         self._faults: tuple[str, ...] = ()
 
     def _configured(self, old: Obj | None, new: Obj | None) -> None:
@@ -108,7 +108,7 @@ class FabricDiscovery:
             await self._changed_within((self._due - self._clock.monotonic()) / SECOND)
 
     async def _round(self, source: UfmSource, config_map: Obj) -> None:
-        """Ask if it is time to, and bring the HyperNodes in line with the last answer."""
+        """Query UFM if it is time to, and update the HyperNodes to the last response."""
         now = self._clock.monotonic()
         if now >= self._due:
             try:
@@ -121,10 +121,10 @@ class FabricDiscovery:
         self._tell(config_map, (*filter(None, [self._unanswered]), *faults))
 
     async def _ask(self, source: UfmSource) -> Fabric:
-        """The fabric as UFM knows it.
+        """The fabric according to UFM.
 
         Raises:
-            FabricUnavailable: it does not answer as it should, or knows no computer.
+            FabricUnavailable: the response is invalid, or contains no computers.
         """
         data = await fetch_ports(source, await self._credentials(source.secret))
         try:
@@ -151,7 +151,7 @@ class FabricDiscovery:
         return Credentials(*found)
 
     async def _write(self, fabric: Fabric) -> list[str]:
-        """Bring the HyperNodes in line with a fabric; return what could not be done."""
+        """Update the HyperNodes to a fabric; return failures."""
         faults = [f"computer {name}: invalid node name; left out" for name in fabric.odd[:3]]
         wanted, foreign = hypernodes_of_fabric(fabric), []
         for each in wanted:
@@ -171,7 +171,7 @@ class FabricDiscovery:
         return faults
 
     def _tell(self, config_map: Obj, faults: tuple[str, ...]) -> None:
-        """Log and record what is new among the faults."""
+        """Log and record new faults."""
         for fault in faults:
             if fault not in self._faults:
                 log.warning("discovery of HyperNodes: %s", fault)
@@ -196,10 +196,10 @@ def _decoded(data: bytes) -> Fabric:
 
 
 async def fetch_ports(source: UfmSource, credentials: Credentials) -> bytes:
-    """The answer of UFM, not decoded.
+    """The response of UFM, not decoded.
 
     Raises:
-        FabricUnavailable: there is none, or it is an error, too large or too late.
+        FabricUnavailable: it is missing, an error, too large or too late.
     """
     tls = _tls_context(source, credentials.authority)
     user = f"{credentials.username}:{credentials.password}".encode()
@@ -209,7 +209,7 @@ async def fetch_ports(source: UfmSource, credentials: Credentials) -> bytes:
         async with (
             asyncio.timeout(ANSWER_SECONDS),
             aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session,
-            # A redirect could lead the password elsewhere.
+            # A redirect could send the password elsewhere.
             session.get(source.endpoint + PATH, headers=headers, ssl=tls, allow_redirects=False) as answer,
         ):
             if answer.status != 200:

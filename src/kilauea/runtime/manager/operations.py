@@ -27,11 +27,11 @@ from kilauea.api.ports import (
 from kilauea.client.rest import version_of
 
 CONFIRMED_AT_ONCE = 50
-"""Objects that are asked for before other tasks have their turn: requests to a server in this process do not wait."""
+"""Number of objects to request before other tasks may run: requests to a server in this process do not wait."""
 COUNTED_AT_ONCE = 500
-"""Objects whose finalizers are counted before other tasks have their turn."""
+"""Number of objects whose finalizers are counted before other tasks may run."""
 LOOKED_AT_A_SECOND = 1000
-"""Objects that are being deleted and are listed in a second."""
+"""Number of objects being deleted that are listed per second."""
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -144,7 +144,7 @@ async def _patch(api: Api, operation: Patch, manager: str) -> Written | None:
 
 
 def _at_version(operation: Patch) -> Any:
-    """A patch that is refused if the object has another version."""
+    """A patch that is rejected if the object has another version."""
     if operation.type == "json":
         return [{"op": "test", "path": "/metadata/resourceVersion", "value": operation.version}, *operation.patch]
     metadata = {**operation.patch.get("metadata", {}), "resourceVersion": operation.version}
@@ -185,7 +185,7 @@ async def _empty(api: Api, operation: Empty, manager: str) -> None:
 
 
 async def _remaining(api: Api, operation: Empty, resource: Resource) -> Remaining | None:
-    """Delete the objects of a kind; return what is left, None if nothing is."""
+    """Delete the objects of a kind; return the remaining ones, None without any."""
     try:
         if await api.delete_all(resource, operation.namespace):
             return None

@@ -37,10 +37,10 @@ class ManagerOptions:
         volcano: patterns that select Volcano's controllers, as `chosen` reads them.
         kubernetes: patterns that select Kubernetes' own controllers.
         schedulers: names of the schedulers whose plain pods get pod groups.
-        inherit: pod groups inherit annotations of the pods' owners.
+        inherit: True if pod groups inherit annotations of the pods' owners.
         discovery: the ConfigMap that configures the discovery of HyperNodes.
-        sharding: the ConfigMap that configures how nodes are shared out among schedulers.
-        sharing: how they are shared out without that ConfigMap.
+        sharding: the ConfigMap for dividing nodes among schedulers.
+        sharing: the division without that ConfigMap.
     """
 
     daemon: DaemonOptions
@@ -58,7 +58,8 @@ def selected_controllers(options: ManagerOptions, running_since: Callable[[int],
 
     Args:
         options: the selection.
-        running_since: returns since when they have run without a stall, in microseconds since 1970, given the time.
+        running_since: returns the time since which they have run without a stall, in microseconds since 1970, given the
+            current time.
 
     Raises:
         ValueError: a name is unknown.

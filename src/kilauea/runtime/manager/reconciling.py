@@ -1,13 +1,13 @@
 """Drives controllers: calls them with keys when watches report changes, and carries out their operations.
 
     cache = Cache()
-    driver = Driver(client, cache, clock, rng, recorder.record, controllers)  # declares what they want to see
+    driver = Driver(client, cache, clock, rng, recorder.record, controllers)  # declares their interests
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(cache.run(client, clock, rng))
         tasks.create_task(driver.run())
 
-Each controller has a queue of its own, which holds a key at most once. A key whose operations fail is retried after a
-growing pause and does not block other keys. After a write, the driver asks about the key again only once the cache
+Each controller has a separate queue, which contains a key at most once. A key whose operations fail is retried after a
+growing pause and does not block other keys. After a write, the driver reconciles the key again only once the cache
 shows the write, so that a controller never acts twice on the same old state.
 """
 
@@ -57,52 +57,51 @@ from kilauea.runtime.manager.work_queue import Lane, WorkQueue
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 60.0
 """Shortest and longest pause before a retry of a key, in seconds."""
 SIDE_BY_SIDE = 16
-"""Operations that are carried out beside the first of a key, if their order does not matter; of all keys together.
+"""Concurrent operations besides the first of a key, if their order does not matter; for all keys together.
 
-More do not make a server faster, and each takes a connection: when many jobs come at once, a handshake of TLS costs it
-half of what the creation of a pod does.
+More do not make a server faster, and each needs a connection: when many jobs arrive at once, a TLS handshake costs half
+as much as the creation of a pod.
 """
 REFUSALS = (400, 403)
 """Status codes of refusals that a retry does not change: admission or authorization denies the change."""
 PASSING = (409, 429, 503, 504)
-"""Status codes of failures that are not about the object: creating it may be retried unchanged."""
+"""Status codes of failures independent of the object: creating it may be retried unchanged."""
 CONCURRENCY = 32
 """Concurrent keys of one controller."""
 LONG = SECOND // 10
-"""Microseconds of work on a key after which no other key that takes so long, and none of the same namespace, has its
-turn for the same time again.
+"""Microseconds of work on a key after which similar keys, and keys of its namespace, rest for the same time.
 
 Clients of a server in the same process wait meanwhile. Without a pause they would wait for all such keys that are due,
 which can be many objects with a million bytes each. Keys that rest wait in the queue, where they occupy no worker.
 """
 LONGEST_REST = 5 * SECOND
-"""Microseconds of that pause at most, since a process that was stopped meanwhile seems to have worked for hours."""
+"""Maximum of that pause in microseconds, since a process that was suspended seems to have worked for hours."""
 
 log = logging.getLogger(__name__)
 
 
 class CreationRefused(ApiError):
-    """The server refuses to create an object."""
+    """The server rejects the creation of an object."""
 
     wording = CREATION_REFUSED
-    """The words in which that is told."""
+    """The wording of the report."""
 
 
 class ByController:
-    """Tells listeners of changes of objects whose controller is of their kind, which are few of many a kind's objects.
+    """Notifies listeners of changes of objects whose controller is of their kind, often few of a kind's objects.
 
-    An object that changes hands is told to both sides.
+    If the controller of an object changes, both sides are notified.
     """
 
     def __init__(self) -> None:
         self._listeners: dict[tuple[Any, Any], list[Listener]] = {}
 
     def add(self, kind: tuple[str, str], listener: Listener) -> None:
-        """Tell a listener of objects whose controller has this apiVersion and kind."""
+        """Add a listener for objects whose controller has this apiVersion and kind."""
         self._listeners.setdefault(kind, []).append(listener)
 
     def __call__(self, old: Obj | None, new: Obj | None) -> None:
-        """Tell of a change."""
+        """Notify listeners of a change."""
         owners = [owner for obj in (old, new) if obj is not None and (owner := controller_of(obj)) is not None]
         for kind in {(owner.get("apiVersion"), owner.get("kind")): None for owner in owners} if owners else ():
             for listener in self._listeners.get(kind, ()):
@@ -126,10 +125,10 @@ class ControllerWorker:
         self._rests = rests
         self._clock = clock
         self._namespaces: dict[str, int] = {}
-        """Monotonic times until which namespaces rest."""
+        """Monotonic times until which namespaces must rest."""
 
     def took(self, key: Key, until: int | None) -> None:
-        """Note if work on a key took long, and until which monotonic time its namespace rests."""
+        """Record if work on a key took long, and the monotonic time until which its namespace must rest."""
         self.queue.found(key, until is not None)
         if until is not None and key.namespace:
             self._namespaces[key.namespace] = until
@@ -143,7 +142,7 @@ class ControllerWorker:
         return lane.heavy and self._rests()
 
     def keys_of(self, interest: Interest, obj: Obj | None) -> tuple[Key, ...]:
-        """The keys that a changed object concerns; none if they cannot be determined, which is logged."""
+        """The keys of a changed object; empty if they cannot be determined, which is logged."""
         if obj is None:
             return ()
         try:
@@ -156,7 +155,7 @@ class ControllerWorker:
 _Moment = tuple[ControllerWorker, Key, bool]
 """A scheduled retry of a key: delayed by its interest (True), or requested by the controller or a failure."""
 _RestOver = int
-"""A monotonic time at which keys have rested."""
+"""A monotonic time at which resting keys may continue."""
 
 
 class Driver:
@@ -193,13 +192,13 @@ class Driver:
         self._tell_failure = failed
         self._spare = SIDE_BY_SIDE
         self._rests_until = 0
-        """Monotonic time before which no controller is asked about a key that takes long."""
+        """Monotonic time before which no key that takes long is reconciled."""
         self._timers: Timers[_Moment | _RestOver] = Timers(clock, self._due)
         self._workers = [ControllerWorker(each, concurrency, self._is_resting, clock) for each in controllers]
         self._expectations = Expectations(cache)
         self._by_controller: dict[Resource, ByController] = {}
         self._followed: dict[Resource, list[tuple[ControllerWorker, Interest]]] = {}
-        """Interests in every kind that are followed, by kind."""
+        """Interests in all kinds that are followed, by kind."""
         for worker in self._workers:
             for interest in worker.controller.interests:
                 if interest.resource == ALL_KINDS:
@@ -209,7 +208,7 @@ class Driver:
 
     @property
     def busy(self) -> int:
-        """Keys that are queued or in progress, without those that wait for a timer."""
+        """Number of keys that are queued or in progress, without those that wait for a timer."""
         return sum(len(worker.queue) for worker in self._workers)
 
     async def run(self) -> None:
@@ -240,7 +239,7 @@ class Driver:
         self._expectations.follow(indexer)
 
     def _tell(self, indexer: Indexer, interest: Interest, changed: Listener) -> None:
-        """Tell a listener of the changes of a kind that concern it."""
+        """Notify a listener of the relevant changes of a kind."""
         if isinstance(interest.keys, ItsController):
             by_controller = self._by_controller.get(indexer.resource)
             if by_controller is None:
@@ -249,12 +248,12 @@ class Driver:
             by_controller.add(interest.keys.kind, changed)
         else:
             indexer.listeners.append(changed)
-        # Another controller may have had the kind listed already; those objects have not changed for this one yet.
+        # The kind may already be listed for another controller; these objects are still new to this one.
         for obj in indexer.all():
             changed(None, obj)
 
     def _follow_unless_events(self, worker: ControllerWorker, interest: Interest, resource: Resource) -> None:
-        """Skip events: they own nothing and are owned by nothing, and there are many."""
+        """Follow a kind except events: they have no owners or dependents, and are many."""
         followed = self._followed.setdefault(resource, [])
         # A definition that is deleted and created again is announced twice.
         if resource == EVENTS or any(by is worker and what is interest for by, what in followed):
@@ -265,7 +264,7 @@ class Driver:
     def _listener(self, worker: ControllerWorker, interest: Interest) -> Callable[[Obj | None, Obj | None], None]:
         """Return the function that queues the keys of a changed object.
 
-        Each change is told to all interests in its kind, most of which it does not concern: to find that out is quick.
+        All interests in a kind receive each change, and most of them ignore it quickly.
         """
         keys, matters = interest.keys, interest.matters
 
@@ -283,7 +282,7 @@ class Driver:
         return changed
 
     def _queue(self, worker: ControllerWorker, interest: Interest, keys: Iterable[Key], new: Obj | None) -> None:
-        """Queue the keys of an object that has changed."""
+        """Queue the keys of a changed object."""
         unless = interest.unless
         for key in keys:
             if unless is not None and unless(key, self._cache):
@@ -294,7 +293,7 @@ class Driver:
                 worker.queue.add(key, written(interest.resource, new) if new is not None else None)
 
     async def _work(self, worker: ControllerWorker) -> None:
-        """Process one key after another."""
+        """Process keys in turn."""
         while True:
             key = await worker.queue.take()
             self._timers.cancel((worker, key, True))
@@ -317,7 +316,7 @@ class Driver:
                 await asyncio.sleep(0)
 
     async def _reconcile(self, worker: ControllerWorker, key: Key, traces: list[Trace]) -> bool:
-        """Ask about a key and carry out the operations; note those that succeed, even if a later one fails.
+        """Reconcile a key and carry out the operations; record those that succeed, even if a later one fails.
 
         Return True if the controller has foreseen their result.
         """
@@ -342,7 +341,7 @@ class Driver:
         return outcome.foreseen
 
     async def _in_steps(self, worker: ControllerWorker, key: Key, steps: Steps, traces: list[Trace]) -> Outcome:
-        """Do one step after another, and rest after each for as long as it took."""
+        """Run the steps in order, and rest after each for as long as it took."""
         failures: list[ApiError] = []
         while True:
             started = self._clock.monotonic()
@@ -368,7 +367,7 @@ class Driver:
             return
         until = self._rests_until = self._clock.monotonic() + min(micros, LONGEST_REST)
         worker.took(key, until)
-        self._workers.remove(worker)  # so that the turn goes round the controllers
+        self._workers.remove(worker)  # so that controllers take turns
         self._workers.append(worker)
         self._timers.set(until, (until - self._clock.monotonic()) / SECOND)
 
@@ -377,7 +376,7 @@ class Driver:
         return self._clock.monotonic() < self._rests_until
 
     def _due(self, moment: _Moment | _RestOver) -> None:
-        """Queue a key whose time has come, or let those that have rested have their turn."""
+        """Queue a key whose time has come, or let rested keys continue."""
         if not isinstance(moment, int):
             worker, key, _ = moment
             worker.queue.add(key)
@@ -407,7 +406,7 @@ class Driver:
                 traces.append(trace)
 
     async def _together(self, name: str, together: Together, traces: list[Trace]) -> None:
-        """Carry out chains concurrently: one worker is the key's own, the others are spare ones of the driver.
+        """Carry out chains concurrently: one worker is the key's own, the others are spare workers of the driver.
 
         A worker stops at a failure.
         """
@@ -472,7 +471,7 @@ class Driver:
         if self._tell_failure(error):
             return
         if isinstance(error, ApiError):
-            # A tenant can have ten thousand objects that are refused each minute: the log grows slower and slower.
+            # A tenant can have ten thousand objects that are rejected each minute: they are logged less and less often.
             is_repetition = failures & (failures - 1)  # not after 1, 2, 4, 8, ... attempts
             level = logging.DEBUG if is_repetition or error.reason == "Conflict" else logging.WARNING
             what = "; ".join(getattr(error, "__notes__", ()))

@@ -18,9 +18,9 @@ Name = TypeVar("Name", bound=Hashable)
 LOOK = 10.0
 """Longest time in seconds until a change of the system time is noticed."""
 MOST_STALE = 64
-"""Replaced and cancelled timers that are kept, besides as many as there are timers, until their time would have come.
+"""Number of replaced and cancelled timers to keep until their time, in addition to the number of timers.
 
-A deadline of a day that is set again at each change of an object would otherwise leave an entry for each of them.
+A deadline of a day that is reset at each change of an object would otherwise leave an entry for each of them.
 """
 
 
@@ -120,5 +120,5 @@ class Timers(Generic[Name]):
 
 
 def _micros(seconds: float) -> int:
-    """Rounded up: a controller that is asked a fraction of a microsecond too early would wait again and again."""
+    """Microseconds, rounded up: a controller that is called a fraction too early would wait repeatedly."""
     return math.ceil(seconds * SECOND)

@@ -58,7 +58,7 @@ class WorkQueue:
             self.wake()
 
     async def take(self) -> Key:
-        """The key that has waited longest in the namespace whose turn it is.
+        """Take the key that has waited longest in the namespace whose turn it is.
 
         It has a place until `leave`, and is busy until `done`.
         """
@@ -77,18 +77,18 @@ class WorkQueue:
         return key
 
     def found(self, key: Key, heavy: bool) -> None:
-        """Note whether work on a key that is busy took long."""
+        """Record if work on a busy key took long."""
         (self._heavy.add if heavy else self._heavy.discard)(key)
 
     def leave(self, key: Key) -> None:
-        """Give back the place of a key; its worker must take the next one."""
+        """Release the place of a key; its worker must take the next one."""
         self._free += 1
         self._taken[key.namespace] -= 1
         if not self._taken[key.namespace]:
             del self._taken[key.namespace]
 
     def done(self, key: Key, own: Hashable = None) -> None:
-        """Finish a key; it is not processed again if this was the only cause for which it was added meanwhile."""
+        """Finish a key; it is not processed again if `own` is the only cause for which it was added meanwhile."""
         self._busy.discard(key)
         if key in self._again:
             cause = self._again.pop(key)

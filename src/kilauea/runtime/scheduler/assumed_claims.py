@@ -1,6 +1,7 @@
 """Resource claims that are being allocated or reserved for another pod, overlaid on the claims that watches show.
 
-From the decision until the watch shows the write, the claim has its devices, so the next cycle gives them to no other.
+From the decision until the watch shows the write, the claim has its devices, so the next cycle does not allocate them
+again.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ class AssumedClaim:
         uid: of the claim.
         allocation: its devices; None if it had some before.
         pods: by key of a pod that it is being reserved for: the entry, and the version of the claim that shows it, once
-            it is written.
+            written.
     """
 
     uid: str
     allocation: Allocation | None
     pods: dict[str, tuple[Consumer, str]] = field(default_factory=dict)
     made: ResourceClaim | None = None
-    """The claim, if it is being made for the extended resources of a pod."""
+    """The claim, if it is being created for the extended resources of a pod."""
 
 
 class AssumedClaims:
@@ -46,7 +47,7 @@ class AssumedClaims:
         consumer: Consumer,
         made: ResourceClaim | None = None,
     ) -> None:
-        """Assume that a claim has these devices, and is reserved for a pod; it may have to be made first."""
+        """Assume that a claim has these devices, and is reserved for a pod; `made` if it must be created first."""
         known = self._claims.get(key)
         if known is None or known.uid != uid:
             known = self._claims[key] = AssumedClaim(uid, allocation, made=made)
@@ -54,13 +55,13 @@ class AssumedClaims:
         known.pods[pod] = (consumer, "")
 
     def written(self, key: str, pod: str, version: str) -> None:
-        """Note the version of a claim that shows its reservation for a pod."""
+        """Record the version of a claim that shows its reservation for a pod."""
         known = self._claims.get(key)
         if known is not None and pod in known.pods:
             known.pods[pod] = (known.pods[pod][0], version)
 
     def drop_pod(self, pod: str) -> list[str]:
-        """Assume nothing about a pod any more; returns the claims that this is about."""
+        """Drop the assumptions for a pod; returns the affected claims."""
         concerned = [key for key, claim in self._claims.items() if pod in claim.pods]
         for key in concerned:
             del self._claims[key].pods[pod]
@@ -69,15 +70,15 @@ class AssumedClaims:
         return concerned
 
     def gone(self, key: str) -> None:
-        """Assume nothing about a claim that no longer exists."""
+        """Drop the assumptions about a claim that no longer exists."""
         self._claims.pop(key, None)
 
     def made(self, kept: Container[str]) -> list[ResourceClaim]:
-        """The claims that are being made, as they will be, those left out that exist already."""
+        """The claims that are being created, in their future form, without those that already exist."""
         return [self.over(claim.made) for key, claim in list(self._claims.items()) if claim.made and key not in kept]
 
     def over(self, claim: ResourceClaim) -> ResourceClaim:
-        """Return a claim overlaid with what is assumed of it; drop what it confirms."""
+        """Return a claim overlaid with its assumptions; drop those that it confirms."""
         known = self._claims.get(claim.key)
         if known is None:
             return claim

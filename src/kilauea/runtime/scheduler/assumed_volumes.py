@@ -1,8 +1,8 @@
 """Volume claims that are being bound, overlaid on the claims and volumes that watches show.
 
-From the decision until the watch shows the write, a volume is reserved for its claim, and a claim for which a volume is
-made has its node. So the next cycle gives them to no other. Nodes where a claim was not bound in time are noted on the
-claim for a while, so that its pod goes elsewhere.
+From the decision until the watch shows the write, a volume is reserved for its claim, and a claim whose volume is being
+provisioned has its node. So the next cycle does not assign them again. Nodes where a claim was not bound in time are
+recorded on the claim for a while, so that its pod is placed elsewhere.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class AssumedVolume:
 
     Attributes:
         uid: of the claim.
-        volume: the volume that it gets; empty if one is made.
+        volume: its volume; empty if one is provisioned.
         node: the node of its pods.
-        pods: that wait for it.
+        pods: pods that wait for it.
         shown: True once the watch has shown the write.
     """
 
@@ -47,10 +47,10 @@ class AssumedVolumes:
         self._by_volume: dict[str, str] = {}
         """The claim that each volume is reserved for."""
         self._failed: dict[str, dict[str, None]] = {}
-        """By claim: nodes where it was not bound."""
+        """By claim: nodes where it was not bound in time."""
 
     def assume(self, given: ClaimVolume, pod: str, node: str) -> list[Place]:
-        """Assume that a claim gets what a plan gives it; returns the objects that this is about."""
+        """Assume that a claim gets the volume of a plan; returns the affected objects."""
         known = self._claims.get(given.claim)
         if known is None or (known.uid, known.volume) != (given.uid, given.volume):
             known = self._claims[given.claim] = AssumedVolume(given.uid, given.volume, node)
@@ -60,7 +60,7 @@ class AssumedVolumes:
         return _places(given.claim, given.volume)
 
     def drop_pod(self, pod: str) -> list[Place]:
-        """Assume nothing for a pod any more; returns the objects that this is about."""
+        """Drop the assumptions for a pod; returns the affected objects."""
         out: list[Place] = []
         for key in [key for key, known in self._claims.items() if pod in known.pods]:
             known = self._claims[key]
@@ -72,14 +72,14 @@ class AssumedVolumes:
         return out
 
     def fail(self, claims: Iterable[str], node: str) -> list[Place]:
-        """Note that claims were not bound on a node; returns the objects that this is about."""
+        """Record that claims were not bound on a node in time; returns the affected objects."""
         keys = list(claims)
         for key in keys:
             self._failed.setdefault(key, {})[node] = None
         return [place for key in keys for place in _places(key, "")]
 
     def forgive(self, claims: Iterable[str], node: str) -> list[Place]:
-        """Take back `fail`."""
+        """Undo `fail`."""
         keys = [key for key in claims if node in self._failed.get(key, {})]
         for key in keys:
             del self._failed[key][node]
@@ -88,14 +88,14 @@ class AssumedVolumes:
         return [place for key in keys for place in _places(key, "")]
 
     def gone(self, claim: str) -> None:
-        """Assume nothing about a claim that no longer exists."""
+        """Drop the assumptions about a claim that no longer exists."""
         known = self._claims.pop(claim, None)
         if known is not None:
             self._by_volume.pop(known.volume, None)
         self._failed.pop(claim, None)
 
     def over_volume(self, volume: PersistentVolume) -> PersistentVolume:
-        """Return a volume, reserved for the claim that gets it."""
+        """Return a volume, reserved for its assumed claim."""
         key = self._by_volume.get(volume.name, "")
         known, ref = self._claims.get(key), volume.spec.claim_ref
         if known is None or known.shown:
@@ -108,7 +108,7 @@ class AssumedVolumes:
         return replace(volume, spec=spec)
 
     def over_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        """Return a claim with the node that its volume is made for, and the nodes where it failed."""
+        """Return a claim with the node that its volume is provisioned for, and the nodes where it failed."""
         marks: dict[str, str] = {}
         known = self._claims.get(claim.key)
         if known is not None and known.uid != (claim.metadata.uid or ""):

@@ -1,7 +1,7 @@
 """Writes the decisions of a plan about resource claims: their devices, and the pods for which they are reserved.
 
-A claim is written before its pod is bound, and each write is of the version that was read. So no claim gets other
-devices than it has, and after a crash the next scheduler finds in the claims which devices are taken. `kind` is that of
+A claim is written before its pod is bound, and each write requires the version that was read. So the devices of a claim
+are never replaced, and after a crash the next scheduler finds the devices in use in the claims. `kind` is that of
 claims, in the version that the cluster serves.
 """
 
@@ -20,11 +20,11 @@ from kilauea.engine.plan import Release
 from kilauea.runtime.scheduler.extended_claims import remove
 
 OF_ALLOCATION = ("allocation", "reservedFor", "devices")
-"""Fields of the status that a claim without devices does not have."""
+"""Status fields that a claim without devices does not have."""
 NOT_BOUND = "DevicesNotBound"
 """Reason of an error: the binding conditions of devices failed, or were not true in time."""
 TRIES = 5
-"""Attempts to write a claim that others write at the same time."""
+"""Attempts to write a claim that other clients write at the same time."""
 
 Body = dict[str, Any]
 
@@ -37,17 +37,17 @@ def consumer_of(pod: str, uid: str) -> dict[str, str]:
 async def reserve(
     api: Api, kind: Resource, claim: ClaimAllocation, consumer: dict[str, str], now: int
 ) -> ResourceClaim:
-    """Give a claim its devices and reserve it for a pod; returns the claim as it is then.
+    """Allocate devices to a claim and reserve it for a pod; returns the updated claim.
 
     Args:
         api: the cluster.
-        kind: that of claims.
+        kind: the kind of claims.
         claim: the claim and its devices.
         consumer: the entry for the pod.
-        now: the time of the allocation, from which on binding conditions have time to become true.
+        now: the time of the allocation, from which the timeout of binding conditions counts.
 
     Raises:
-        ApiError: it cannot be written, or has other devices or none by now.
+        ApiError: it cannot be written, or now has other devices or none.
     """
     key = Key(*claim.claim.split("/", 1))
     for attempt in range(TRIES):
@@ -82,7 +82,7 @@ async def _reserve(
 
 
 def _allocation(claim: ClaimAllocation, status: Body, now: int) -> Body:
-    """The devices that a claim is to have.
+    """The allocation to write to a claim.
 
     Raises:
         ApiError: it has others, or lost those that it had.
@@ -110,7 +110,7 @@ def _refused(message: str) -> ApiError:
 
 
 async def deallocate(api: Api, kind: Resource, decided: Release, uid: str) -> None:
-    """Let a claim give its devices back, if it has the same ones still and no pod but one (`uid`) may use it.
+    """Release the devices of a claim, if it still has the same ones and no pod except `uid` may use it.
 
     Best effort: if it cannot be written, a later cycle decides again.
     """
@@ -133,10 +133,10 @@ async def deallocate(api: Api, kind: Resource, decided: Release, uid: str) -> No
 async def release(
     api: Api, kind: Resource, claim: ClaimAllocation, consumer: dict[str, str], *, failed: bool = False
 ) -> None:
-    """Undo `reserve` for a pod that could not be bound; devices that no other pod has go back.
+    """Undo `reserve` for a pod that could not be bound; devices that no other pod uses are released.
 
-    A claim that had its devices before keeps them, unless it is their binding conditions that `failed`.
-    Best effort: what cannot be written is undone by the controller of resource claims once the pod is gone.
+    A claim that had its devices before keeps them, unless it is their binding conditions that `failed`. Best effort: on
+    failure, the controller of resource claims undoes it once the pod is gone.
     """
     try:
         body = await api.get(kind, Key(*claim.claim.split("/", 1)))
@@ -161,7 +161,7 @@ def is_prepared(claim: ResourceClaim) -> bool:
     """Return True if the binding conditions of all devices of a claim are true.
 
     Raises:
-        ApiError: one of its binding failure conditions is true, or it has no devices any more.
+        ApiError: one of its binding failure conditions is true, or it no longer has devices.
     """
     status = claim.status
     if status is None or status.allocation is None:
@@ -182,7 +182,7 @@ def is_prepared(claim: ResourceClaim) -> bool:
 
 
 def deadline(claim: ResourceClaim, now: int, timeout: int) -> int:
-    """The time until which the binding conditions of a claim must be true: `timeout` seconds from its allocation on."""
+    """The time until which the binding conditions of a claim must be true: `timeout` seconds after its allocation."""
     allocation = claim.status.allocation if claim.status else None
     start = now
     if allocation is not None and allocation.allocation_timestamp:
@@ -205,12 +205,12 @@ async def all_prepared(
     Args:
         shown: the claims that the watch shows.
         waiting: the claims as they were reserved, by key.
-        timeout: seconds that conditions have from the allocation on to become true.
+        timeout: seconds from the allocation until conditions must be true.
         now: the time.
-        more_time: waits a little; False if the pod is not to be bound any more.
+        more_time: waits briefly; returns False if the pod should no longer be bound.
 
     Raises:
-        ApiError: a device cannot be prepared, or time is up.
+        ApiError: a device cannot be prepared, or it timed out.
     """
     ends = {key: deadline(claim, now(), timeout) for key, claim in waiting.items()}
     left = dict(waiting)

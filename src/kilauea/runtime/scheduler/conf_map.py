@@ -58,6 +58,6 @@ class _Last:
         """The configuration.
 
         Raises:
-            SourceError, ConfError: it cannot be used.
+            SourceError, ConfError: it is invalid.
         """
         return conf_in(conf_file(name, self._text.encode()), extensions)

@@ -1,6 +1,7 @@
 """Reads the ConfigMap of shared devices periodically, alongside the cycles, as long as a plugin needs it.
 
-It is a single ConfigMap, so the scheduler does not watch all of them. While it cannot be read, the last one counts.
+It is a single ConfigMap, so the scheduler does not watch all of them. While it cannot be read, the last version
+applies.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class DeviceConfigReader:
-    """Keeps the configuration of shared devices in the state up to date.
+    """Updates the configuration of shared devices in the state.
 
     Args:
         api: the cluster.
@@ -54,11 +55,11 @@ class DeviceConfigReader:
         await self._first.wait()
 
     def wanted(self) -> Key | None:
-        """The ConfigMap; None if no plugin looks at it."""
+        """The ConfigMap; None if no plugin uses it."""
         return named_by(self._conf.conf)
 
     async def read(self) -> None:
-        """Read the ConfigMap once, and hand it on if it has changed."""
+        """Read the ConfigMap once, and pass it on if it has changed."""
         key = self.wanted()
         if key is None:
             return

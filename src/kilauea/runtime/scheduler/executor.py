@@ -46,13 +46,13 @@ from kilauea.telemetry.tracing import UNTRACED, Tracer
 CONCURRENCY = 32
 """Requests in flight at a time."""
 TRIES = 6
-"""Failures of a pod that are retried while its room stays reserved, if the server or the network is at fault."""
+"""Number of failures of a pod that are retried with its room reserved, if the server or the network is at fault."""
 RETRY = (0.05, 10.0)
 """Shortest and longest pause before a retry, in seconds."""
 POLL = (0.05, 1.0)
-"""Shortest and longest time between looks at the claims of a pod that is to be bound, in seconds."""
+"""Shortest and longest time between checks of the claims of a pod to bind, in seconds."""
 AVOIDED = 300.0
-"""Seconds for which a claim is kept from a node where it was not bound in time."""
+"""Seconds for which a claim avoids a node where it was not bound in time."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Shortest and longest time for which a pod is excluded after a failure, in seconds."""
 
@@ -84,7 +84,7 @@ class PodOperation:
     prepared: bool = False
     """True once the binding conditions of the devices of its resource claims are true."""
     locks: tuple[str, ...] = ()
-    """Annotations that lock the node from the bind until its device plugins have given the pod its cards."""
+    """Annotations that lock the node from the bind until its device plugins have assigned the pod's cards."""
     span: object | None = field(default=None, compare=False)
     """The span of the cycle that decided it."""
 
@@ -226,7 +226,7 @@ class Executor:
             self._later(self._evict_once(operation, nominated))
 
     def release(self, decided: Release) -> None:
-        """Queue that a resource claim gives its devices back, unless that is under way."""
+        """Queue the release of a resource claim's devices, unless it is already in progress."""
         if decided.claim in self._releasing:
             return
         self._releasing.add(decided.claim)
@@ -246,13 +246,13 @@ class Executor:
             self._feed.wake()
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work that waits, without occupying a worker."""
+        """Run waiting work, without occupying a worker."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
     async def close(self) -> None:
-        """Drop queued operations and wait for those in flight, without a new attempt of what fails meanwhile."""
+        """Drop queued operations and wait for those in flight, without retries."""
         await self._end_background()
         await self._pool.close()
         await self._end_background()
@@ -286,7 +286,7 @@ class Executor:
             self._failed(operation, error)
 
     async def _prebind(self, operation: PodOperation) -> None:
-        """Write what the claims of a pod get, and continue when they are bound."""
+        """Write the claims of a pod, and continue when they are bound."""
         written = {each: await reserve_volume(self._api, each, operation.node) for each in operation.volumes}
         self._later(self._bind_later(operation, written))
 
@@ -322,7 +322,7 @@ class Executor:
             "uid": operation.uid,
         }
         if operation.annotations:
-            # The API server copies them to the pod as it binds it: no pod is ever bound without its record.
+            # The API server copies them to the pod when it binds it, so a pod is never bound without its record.
             metadata["annotations"] = dict(operation.annotations)
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         await self._api.create(PODS, operation.key.namespace, body, "binding", operation.key.name)
@@ -332,7 +332,7 @@ class Executor:
         self._record(Record(operation.about, "Normal", "Scheduled", message))
 
     async def _reserve_claims(self, operation: PodOperation) -> dict[str, ResourceClaim]:
-        """Write the resource claims of a pod; returns those of which devices must be prepared before it is bound."""
+        """Write the resource claims of a pod; returns those whose devices must be prepared before it is bound."""
         waiting = {}
         for given in operation.claims:
             consumer, now = consumer_of(operation.pod, operation.uid), self._clock.now()
@@ -368,7 +368,7 @@ class Executor:
         self._pool.add(lambda: self._carry_out(replace(operation, prepared=True)))
 
     async def _give_up(self, operation: PodOperation, error: ApiError) -> None:
-        """Note that what a bind waited for did not come."""
+        """Record that a bind timed out or failed while waiting."""
         if operation.locks:
             await self._locks.release(operation.node, operation.locks)
         if self._is_assumed(operation):
@@ -393,14 +393,14 @@ class Executor:
                 "lastTransitionTime": now,
             },
         ]
-        # The uid has the server refuse the patch if another pod has taken the name.
+        # With the uid, the server rejects the patch if another pod has taken the name.
         patch = {"metadata": {"uid": operation.uid}, "status": {"conditions": conditions}}
         await self._api.patch(PODS, operation.key, patch, "strategic", "status")
         await self._api.delete(PODS, operation.key, uid=operation.uid)
         self._on_evicted(self._evicted(operation))
 
     def _evicted(self, operation: PodOperation) -> Evicted:
-        """An eviction with the workload that it makes room for."""
+        """An eviction with the workload that benefits from it."""
         key, job = operation.by, self._feed.state.jobs.get(operation.by)
         return Evicted(
             self._clock.now(),
@@ -420,12 +420,12 @@ class Executor:
         return f"{owner.kind} {key.partition('/')[0]}/{owner.name}" if owner is not None else ""
 
     def _preemptor(self, key: str) -> str:
-        """The workload or pod group that an eviction makes room for, and its queue, in words."""
+        """The workload or pod group that benefits from an eviction, and its queue, in words."""
         job = self._feed.state.jobs.get(key)
         name = self._owner_words(key) or f"pod group {key}"
         return f"{name} of queue {job.queue}" if job is not None and job.queue else name
 
-    # --- when it fails
+    # --- failures
 
     def _failed(self, operation: PodOperation, error: ApiError) -> None:
         known = self._feed.assumed.failures.get(operation.pod)
@@ -433,7 +433,7 @@ class Executor:
         self._feed.assumed.failures[operation.pod] = Failures(operation.uid, failures)
         if operation.kind == "bind":
             self._metrics.failed()
-        # A pod may be deleted meanwhile, which is not a fault: a namespace that goes has thousands of them.
+        # A pod may be deleted meanwhile, which is not a fault: deleting a namespace deletes thousands of them.
         if error.code != 404:
             _warn(operation, error)
         again = failures <= TRIES and (error.code < 400 or error.code == 429 or error.code >= 500)
@@ -451,7 +451,8 @@ class Executor:
         while not await self._reread(operation):
             attempts += 1
             await self._clock.sleep(pause(attempts, self._rng, *RETRY))
-        # If the pod is gone, a frozen feed has only queued that: what is assumed is true again once it has thawed.
+        # If the pod is gone, a frozen feed has only queued the event: the assumptions are correct again once it has
+        # thawed.
         await self._feed.thawed()
         if not self._is_assumed(operation):
             self._feed.assumed.failures.pop(operation.pod, None)
@@ -500,7 +501,7 @@ class Executor:
             feed.wake()
 
     def _avoid(self, operation: PodOperation) -> None:
-        """Keep the claims of a pod from the node where they were not bound, for a while."""
+        """Keep the claims of a pod off the node where they were not bound, for a while."""
         keys = [given.claim for given in operation.volumes]
         self._feed.reconsider_volumes(self._feed.assumed.volumes.fail(keys, operation.node))
 

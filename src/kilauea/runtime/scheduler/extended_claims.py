@@ -1,7 +1,7 @@
 """The claims for extended resources of pods: created before their pods are bound, and deleted if binding fails.
 
-The name of such a claim follows from the pod's uid. So a scheduler that comes back after a crash finds the claim again,
-and a write whose answer was lost makes no second one.
+The name of such a claim depends on the pod's UID. So a scheduler finds the claim again after a crash, and a retry after
+a lost response does not create a second one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _body(kind: Resource, claim: str, content: SpecialDemand, pod: str, uid: str
 
 
 def special_claim(claim: ClaimAllocation, pod: str, uid: str) -> ResourceClaim | None:
-    """The claim that is made for a pod, as the watch will show it at first; None if it has devices already."""
+    """The claim created for a pod, as the watch will show it at first; None if it already has devices."""
     if claim.special is None or claim.allocation is None:
         return None
     metadata = msgspec.convert(metadata_of(claim.claim, pod, uid), ObjectMeta)
@@ -57,10 +57,10 @@ def special_claim(claim: ClaimAllocation, pod: str, uid: str) -> ResourceClaim |
 
 
 async def make(api: Api, kind: Resource, claim: ClaimAllocation, pod: str, uid: str) -> str:
-    """Make the claim of a pod, unless it exists as the pod needs it; returns its uid.
+    """Create the claim of a pod, unless a matching one exists; returns its UID.
 
     Raises:
-        ApiError: it cannot be made, or another claim has its name.
+        ApiError: it cannot be created, or another claim has its name.
     """
     assert claim.special is not None
     key = Key(*claim.claim.split("/", 1))
@@ -91,7 +91,7 @@ def _asks(claim: Body) -> list[tuple[Any, ...]]:
 
 
 async def note(api: Api, claim: ClaimAllocation, pod: str, uid: str, containers: Sequence[str]) -> None:
-    """Write into the status of a pod which claim serves its extended resources, container by container.
+    """Record the claim for the extended resources of a pod in its status, container by container.
 
     Raises:
         ApiError: it cannot be written.
@@ -107,10 +107,10 @@ async def note(api: Api, claim: ClaimAllocation, pod: str, uid: str, containers:
 
 
 async def remove(api: Api, kind: Resource, claim: str, pod: str, uid: str) -> None:
-    """Delete the claim of a pod that is not bound; its devices are free then.
+    """Delete the claim of a pod that is not bound, which releases its devices.
 
-    The pod does not name it any more: a kubelet that looked for it would not start the pod on a node without devices.
-    Best effort: the owner of what is left is the pod, with which it goes.
+    The reference in the pod is removed: otherwise the kubelet would not start the pod on a node without devices. Best
+    effort: a remaining claim is owned by the pod, and deleted with it.
     """
     key = Key(*claim.split("/", 1))
     forgotten = {"metadata": {"uid": uid}, "status": {"extendedResourceClaimStatus": None}}
@@ -125,7 +125,7 @@ async def remove(api: Api, kind: Resource, claim: str, pod: str, uid: str) -> No
 
 
 async def _delete(api: Api, kind: Resource, key: Key, found: Body) -> None:
-    """Delete a claim, after the finalizer that keeps it while it has devices."""
+    """Delete a claim, after removing the finalizer that keeps it while it has devices."""
     held = found["metadata"].get("finalizers") or ()
     if FINALIZER in held:
         kept = [each for each in held if each != FINALIZER]

@@ -58,9 +58,9 @@ _WAKING = DYNAMIC_KINDS | frozenset(
 )
 """Kinds of which every change may let a pod be placed. Pods, nodes, pod groups and queues are checked in detail."""
 DECODED = 1000
-"""Pods that are kept decoded, too: those that changed last, which will soon change again."""
+"""Number of pods to keep decoded, too: those that changed last, which will soon change again."""
 MOST_STATUSES = 256
-"""Statuses of nodes that are remembered, so that nodes that are equal share one."""
+"""Number of node statuses to cache, so that equal nodes share one."""
 _READ_IN_PART = frozenset({"PodGroup", "Queue", KUBERNETES_GROUP})
 """Kinds whose statuses the scheduler writes itself."""
 
@@ -84,12 +84,7 @@ class PodSummary(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A pod that an answer has shown before the watch.
-
-    Attributes:
-        version: of the pod in the answer.
-        listed: the pod in a list that is older than the answer; None without such a list.
-    """
+    """A pod that a response has shown before the watch."""
 
     version: int
     listed: bytes | None = None
@@ -117,9 +112,9 @@ class Feed:
         self.state = state
         self.assumed = assumed
         self.pods: dict[str, bytes | Holder] = {}
-        """Every pod as JSON, as far as scheduling reads it; in the process of a server, what keeps it there."""
+        """Every pod as JSON, reduced to fields that scheduling reads; in the process of a server, its stored form."""
         self._decoded: OrderedDict[str, Pod] = OrderedDict()
-        """Of `pods`, those that changed last."""
+        """The pods of `pods` that changed last."""
         self.groups = KeptGroups()
         """As stored in the API, without assumptions."""
         self.kubernetes_groups: dict[str, KubernetesPodGroup] = {}
@@ -139,19 +134,19 @@ class Feed:
         self.touched: set[str] = set()
         """Pod groups with changed pods; `Statuses` clears it once it has written them."""
         self.changed_specs: set[str] = set()
-        """Pending pods of another generation than before; `Statuses` clears it once it has looked at them."""
+        """Pending pods with a new generation; `Statuses` clears it once it has processed them."""
         self.faults: dict[tuple[str, str], Fault] = {}
         """Objects that are currently left out."""
         self.wake = wake
         self._arrived = arrived
         self._bound = bound
         self._sent: dict[str, str] = {}
-        """The last node to which a pod was to be bound, until the bind is seen."""
+        """The last node to which each pod was bound, until the watch shows the bind."""
         self._nodes: dict[str, tuple[Any, ...]] = {}
         self._statuses: dict[bytes, NodeStatus | None] = {}
         """Statuses of nodes, as JSON and as objects."""
         self._answered: dict[str, Answered] = {}
-        """Pods that answers have shown in versions that the watch has not reached."""
+        """Pods that responses have shown in versions that the watch has not reached."""
         self._thawed = asyncio.Event()
         self._thawed.set()
         self._applying = False
@@ -171,7 +166,7 @@ class Feed:
             yield
         finally:
             try:
-                # What arrives during these turns is applied below, so that the loop ends.
+                # Events that arrive meanwhile are applied below, so that the loop ends.
                 for _ in range(len(self._queue)):
                     self._apply_next()
                     await asyncio.sleep(0)
@@ -185,7 +180,7 @@ class Feed:
         await self._thawed.wait()
 
     def _apply_next(self) -> None:
-        """Apply the first event of the queue, with all changes to which it leads itself."""
+        """Apply the first event of the queue, with all changes that it causes."""
         self._applying = True
         try:
             self._queue.popleft()()
@@ -200,7 +195,7 @@ class Feed:
             self._queue.append(change)
 
     def devices_configured(self, config: ConfigMap | None) -> None:
-        """Take the configuration of shared devices; None if there is none."""
+        """Set the configuration of shared devices; None without one."""
 
         def change() -> None:
             self.state.apply(Relisted("ConfigMap", [config] if config is not None else []))
@@ -212,13 +207,13 @@ class Feed:
     def relisted(self, kind: str, items: Sequence[Text], version: str = "") -> None:
         """Replace all objects of a kind.
 
-        A list may be older than answers to requests that were sent while it was on its way. What these have shown of
-        pods stays, if there is a version: else room that was given to a pod would be given again.
+        A list may be older than responses to requests that were sent meanwhile. Pods from these stay, if the list has a
+        version: otherwise room of a placed pod would be assigned again.
         """
         self._apply_or_queue(partial(self._relist, kind, items, version))
 
     def unreadable(self, kind: str) -> None:
-        """Take a kind as one without objects, as it cannot be read."""
+        """Treat a kind as empty, because it cannot be read."""
         self.relisted(kind, [])
         if kind == "ResourceClaim":
             self._apply_or_queue(partial(self.state.resource_claims.readable, False))
@@ -228,7 +223,7 @@ class Feed:
         self._apply_or_queue(partial(self._take_events, kind, batch))
 
     def put(self, kind: str, data: bytes) -> None:
-        """Take the current version of an object."""
+        """Add or update an object."""
         self._apply_or_queue(partial(self._put, kind, data))
 
     def gone(self, kind: str, key: str) -> None:
@@ -236,7 +231,7 @@ class Feed:
         self._apply_or_queue(partial(self._remove, kind, key))
 
     def measured(self, loads: Mapping[str, NodeLoad]) -> None:
-        """Take the loads of nodes, in place of earlier ones. They place no pod by themselves, so no cycle starts."""
+        """Replace the loads of nodes. They alone do not allow placements, so no cycle starts."""
         self._apply_or_queue(partial(self.state.apply, Measured(loads)))
 
     @property
@@ -245,7 +240,7 @@ class Feed:
         return self._nodes.keys()
 
     async def answered(self, kind: str, data: bytes) -> None:
-        """Take an object from the answer to a request, unless the watch has shown a newer version of it."""
+        """Update an object from the response to a request, unless the watch has shown a newer version of it."""
         await self.thawed()
         answer = head_of(data)
         uid, version = self._version(kind, answer.key)
@@ -261,13 +256,13 @@ class Feed:
             else:
                 self._relist_at_once(kind, [bytes_of(each) for each in items])
         self.changes += 1
-        # A list does not say what has changed, so each group may have.
+        # A list does not show changes, so each group may have changed.
         self.touched.update(self.groups)
         self.touched.update(self.kubernetes_groups)
         self.wake()
 
     def _relist_pods(self, items: Sequence[Text], version: str) -> None:
-        """Replace all pods, one after another: there may be a million of them."""
+        """Replace all pods, in steps: there may be a million of them."""
         newer = {key for key, each in self._answered.items() if version and each.version > _number(version)}
         self._answered = {key: each for key, each in self._answered.items() if key in newer}
         for place in [place for place in self.faults if place[0] == "Pod"]:
@@ -282,7 +277,7 @@ class Feed:
                     continue
                 overlaid = self._overlay(pod)
                 if text is not data or self.pods[key] == data:
-                    self.pods[key] = text  # it is kept anyway, or was reduced as the list was read
+                    self.pods[key] = text  # it is stored anyway, or was reduced when the list was read
                 self.state.apply(Listed(overlaid))
                 self._note_problems([overlaid])
         for key in [key for key in self.pods if key not in listed]:
@@ -312,7 +307,7 @@ class Feed:
                 self._put(kind, event.object, event.holder)
 
     def _catch_up(self, event: Seen) -> None:
-        """Drop answers that the watch has reached.
+        """Drop responses that the watch has reached.
 
         If it has passed one without that version, the server has lost a write that it had acknowledged, as after a
         power failure. Then the list was right.
@@ -385,7 +380,7 @@ class Feed:
             self._apply(Changed(self.assumed.over_group(group)))
 
     def reconsider_claims(self, keys: Iterable[str]) -> None:
-        """Overlay resource claims with what is assumed of them. Call it as `reconsider`."""
+        """Overlay resource claims with their assumptions. Call it as `reconsider`."""
         listed = list(keys)
         for key in listed:
             claim = self.claims.get(key)
@@ -399,7 +394,7 @@ class Feed:
                 self._apply(Changed(claim))
 
     def reconsider_volumes(self, places: Iterable[Place]) -> None:
-        """Overlay volumes and volume claims with what is assumed of them. Call it as `reconsider`."""
+        """Overlay volumes and volume claims with their assumptions. Call it as `reconsider`."""
         for place in places:
             obj = self.storage.get(place)
             if obj is not None:
@@ -459,13 +454,13 @@ class Feed:
         return obj
 
     def _share_status(self, node: Node) -> None:
-        """Give a node the status of an earlier one that is equal, as thousands of machines are equal."""
+        """Share the status of an equal earlier node, as thousands of machines are equal."""
         if len(self._statuses) >= MOST_STATUSES:
             self._statuses.clear()
         node.status = self._statuses.setdefault(_encode(node.status), node.status)
 
     def _put_pod(self, data: bytes, holder: Holder | None) -> None:
-        """Take the current version of a pod. Most events only advance its status; its spec is not read again then."""
+        """Add or update a pod. Most events only advance its status; its spec is not read again then."""
         try:
             pod = decoded("Pod", data)
             assert isinstance(pod, Pod)
@@ -503,12 +498,12 @@ class Feed:
         self._compare(before, after)
 
     def _placed_elsewhere(self, key: str, node: str, task: Task | None) -> None:
-        """Tell of a pod of ours that is on another node than assumed, unless it is the one of a bind without answer."""
+        """Report a pod of ours on another node than assumed, unless this is from a bind without a response."""
         if task is not None and not task.foreign and self._sent.pop(key, "") != node:
             self._bound(key, node)
 
     def _compare(self, before: PodSummary | None, after: Task | None) -> None:
-        """Mark the pod's group as touched, and wake the loop if there is something to place or room was freed."""
+        """Mark the pod's group as touched, and wake the loop if there is something to place or room was released."""
         if before == _summary(after):
             return
         self.touched.update(pod.group for pod in (before, after) if pod is not None and pod.group)
@@ -520,7 +515,7 @@ class Feed:
             self.wake()
 
     def _put_node(self, name: str, node: Node) -> None:
-        """Take a node, unless only fields changed that scheduling does not read, as heartbeats do."""
+        """Add or update a node, unless only fields changed that scheduling does not read, as in heartbeats."""
         if self._nodes.get(name) != _read_by_scheduling(node):
             self._apply(Changed(self._overlay(node)))
             self.wake()
@@ -547,7 +542,7 @@ class Feed:
         self._note_problems([event.obj])
 
     def _note_problems(self, objects: Sequence[Object]) -> None:
-        """Record objects that passed the checks but that the state rejected."""
+        """Record objects that passed validation but that the state rejected."""
         if self.state.problems:
             for obj in objects:
                 problem = self.state.problems.get((obj.kind, object_label(obj)))
@@ -651,7 +646,7 @@ def _older(obj: Object, known: Object) -> bool:
 
 
 def _same(obj: Object, known: Object) -> bool:
-    """True if an object is a stored one in the same version, as the watch shows what an answer has shown before."""
+    """True if an object is a stored one in the same version, from a response that preceded the watch."""
     new, old = obj.metadata, known.metadata
     return bool(new.resource_version) and (new.uid, new.resource_version) == (old.uid, old.resource_version)
 

@@ -14,7 +14,7 @@ from kilauea.engine.queues.faults.fault import IGNORED
 
 NOT_ENOUGH = "NotEnoughResources"
 OPPOSITES = {"Scheduled": "Unschedulable", "Unschedulable": "Scheduled"}
-"""Conditions of which at most one is true, so that readers do not have to guess which is newer."""
+"""Conditions that exclude each other, so that readers do not have to guess which is newer."""
 
 
 class Content(NamedTuple):
@@ -29,14 +29,14 @@ class Content(NamedTuple):
 
 
 def content_of(found: PodGroupStatus | None) -> Content:
-    """The content of a status as the API has it."""
+    """The content of a status in the API."""
     found = found or PodGroupStatus()
     conditions = tuple((c.type, c.status, c.reason or "", c.message or "") for c in found.conditions or ())
     return Content(found.phase or "", found.running or 0, found.succeeded or 0, found.failed or 0, conditions)
 
 
 def says_unschedulable(found: PodGroupStatus | None) -> bool:
-    """True if a status tells that the group waits for room."""
+    """True if a status shows that the group waits for resources."""
     return found is not None and any(c.type == "Unschedulable" and c.status == "True" for c in found.conditions or ())
 
 

@@ -12,13 +12,13 @@ from kilauea.api.scheduling import PodGroup
 from kilauea.runtime.inputs.reading import decoded
 
 DECODED = 1000
-"""Groups that are kept decoded, too: those that changed, or had to be decoded, last. Most take 2 KB each."""
+"""Number of groups to keep decoded, too: those changed or decoded last. Most take 2 KB each."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class KeptGroups(MutableMapping[str, PodGroup]):
-    """Pod groups by key, as JSON; in the process of a server, as what keeps them there."""
+    """Pod groups by key, as JSON; in the process of a server, in its stored form."""
 
     def __init__(self) -> None:
         self._texts: dict[str, Text] = {}
@@ -52,11 +52,11 @@ class KeptGroups(MutableMapping[str, PodGroup]):
         self._decoded.pop(key, None)
 
     def text(self, key: str) -> Text:
-        """A group as it is kept when it is not decoded."""
+        """The stored form of a group that is not decoded."""
         return self._texts[key]
 
     def hold(self, key: str, group: PodGroup, holder: Holder) -> None:
-        """Keep a group as what holds it in this process, if it is the one that is here."""
+        """Store a group in the form that this process already holds, if it is the same."""
         known = self.get(key)
         if known is not None and known.metadata.resource_version == group.metadata.resource_version:
             self._texts[key] = holder

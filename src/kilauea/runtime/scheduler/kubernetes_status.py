@@ -1,7 +1,7 @@
 """The condition of a PodGroup of Kubernetes, as kube-scheduler writes it.
 
-It is true once the group was scheduled, and stays so, even if more pods of it wait later. A group that has too few pods
-gets none: it is not tried.
+It is true once the group was scheduled, and stays so, even if more of its pods wait later. A group with too few pods
+has no condition: it is not tried.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Content(NamedTuple):
 
 
 def wanted(group: KubernetesPodGroup, job: Job, said: str) -> Content | None:
-    """The condition that a group should have; None if it has that already, or should have none.
+    """The condition that a group should get; None if it is current, or not needed.
 
     Args:
         group: as the API has it.
-        job: the group and its pods, as the scheduler knows them.
-        said: the reason why it waits, if that is stable.
+        job: the group and its pods in the engine.
+        said: the reason why it waits, if stable.
     """
     if was_scheduled(group):
         return None

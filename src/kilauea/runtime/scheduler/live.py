@@ -141,7 +141,7 @@ def deciding(
 
 
 def _told_by(state: ClusterState, event: Record) -> str:
-    """Return the name of the scheduler that a pod is for, which tells of it; empty for what is not a pod of ours."""
+    """Return the scheduler name of a pod, which reports the event; empty if it is not about a pod of ours."""
     metadata = event.about["metadata"]
     key = f"{metadata.get('namespace', '')}/{metadata['name']}"
     task = state.tasks.get(key) if event.about.get("kind") == "Pod" else None
@@ -255,7 +255,7 @@ class LiveScheduler:
         return len(self._executor) + len(self._nominations) + len(self._writes)
 
     async def watch(self) -> None:
-        """Keep the state up to date, until cancelled."""
+        """Update the state, until cancelled."""
         await self._create_queues()
         async with asyncio.TaskGroup() as tasks:
             for kind, reflector in self._reflectors.items():
@@ -281,7 +281,7 @@ class LiveScheduler:
             await self._writes.close()
 
     async def _follow(self, kind: str, reflector: Reflector) -> None:
-        """Watch a kind; go on without an optional kind that the cluster does not serve or let read."""
+        """Watch a kind; continue without an optional kind that is not served or may not be read."""
         if kind not in OPTIONAL:
             await reflector.run()
             return

@@ -41,7 +41,7 @@ GATHER = SECOND // 200
 REST = 1.0
 """Shortest pause after a cycle before an event may start the next, as a share of the cycle's duration."""
 TOGETHER = 50
-"""Binds that are assumed before other tasks of the process may run."""
+"""Number of binds to assume before other tasks of the process may run."""
 LONGEST_PAUSE = 5 * SECOND
 """Microseconds beyond a period in which the loop turns, unless the machine sleeps or its clock is set."""
 
@@ -117,7 +117,7 @@ class Scheduler:
         self.backoff = AdmissionBackoff(since=clock.monotonic())
         """Groups whose admission is backed off, from the latest plan; during a cycle, at the time of that cycle."""
         self._looked = 0
-        """Time of day at which the loop last turned; 0 before it runs."""
+        """Time of day of the last turn of the loop; 0 before it runs."""
         self._findings: frozenset[str] = frozenset()
         self._faults: dict[tuple[str, str], str] = {}
         self._conditions: dict[str, tuple[Any, ...]] = {}
@@ -146,7 +146,7 @@ class Scheduler:
             self._looked += self._clock.monotonic() - began  # a long cycle is not a stall
 
     def _note_stall(self) -> None:
-        """Remember that the process stalled or the time of day was set: what should have ended may have had no time."""
+        """Record that the process stalled or the time of day was set: delayed events need more time then."""
         now, longest = self._clock.now(), LONGEST_PAUSE + self._period
         if self._looked and not -SECOND <= now - self._looked <= longest:
             self.backoff = dataclasses.replace(self.backoff, running_since=now)

@@ -17,7 +17,7 @@ from kilauea.runtime.scheduler.feed import Feed
 from kilauea.telemetry.metrics import SchedulerMetrics
 
 CARD_PLUGINS = frozenset({"deviceshare"})
-"""Plugins that give out the cards of which there are metrics."""
+"""Plugins that assign the cards with metrics."""
 
 
 class CycleMetrics:

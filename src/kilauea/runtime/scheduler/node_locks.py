@@ -1,9 +1,9 @@
 """Node locks, through which the scheduler and a node's device plugins take turns.
 
-A device plugin learns from its kubelet that some pod starts, not which: it gives the cards of the pod whose bind is
-under way. So, where the configuration wants it, an annotation of the node holds the time of the bind until
-the device plugin, or a bind that fails, takes it away. A lock that is older than five minutes was left behind, by a
-device plugin that failed, and is replaced. Binds to one node wait for each other in the order in which they came.
+A device plugin learns from its kubelet that a pod starts, but not which one: it assigns the cards of the pod whose bind
+is in progress. So, if configured, an annotation of the node contains the time of the bind until the device plugin, or a
+failed bind, removes it. A lock that is older than five minutes was left behind by a failed device plugin, and is
+replaced. Binds to one node wait for each other in order of arrival.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from kilauea.api.ports import Api, ApiError, Clock, Key, Obj
 from kilauea.api.times import SECOND, format_time, parse_time
 
 PAUSE = 0.1
-"""Seconds between two looks at a lock of another bind."""
+"""Seconds between two checks of a lock of another bind."""
 LONGEST_PAUSE = 2.0
 PATIENCE = 30.0
-"""Seconds after which a bind gives up; its pod is scheduled again, maybe to another node."""
+"""Seconds after which a bind is abandoned; its pod is scheduled again, possibly to another node."""
 
 
 class NodeLocks:
@@ -75,7 +75,7 @@ class NodeLocks:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _is_held(self, node: Obj, name: str) -> bool:
-        """True if a lock of a node is there and not stale; what is not a time locks nothing."""
+        """True if a lock of a node exists and is not stale; a value that is not a time is not a lock."""
         text = (node["metadata"].get("annotations") or {}).get(name)
         try:
             return bool(text) and self._clock.now() - parse_time(str(text)) < LOCK_TIME

@@ -1,7 +1,7 @@
 """Kinds that a cluster may lack, or that the scheduler may not read: it schedules without them, and retries later.
 
-A server answers 403 also for kinds that it does not serve, if the rights do not reach them. A 403 is believed as
-long as the kind has never been followed; later ones are faults like any other, and what is known stays.
+A server also answers 403 for kinds that it does not serve, if permissions do not include them. A 403 is accepted as
+long as the kind has never been followed; later ones are faults like any other, and known objects stay.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kilauea.runtime.inputs.resources import RESOURCES, versions_of
 from kilauea.runtime.scheduler.feed import Feed
 
 FIRST_LOOK, LONGEST_PAUSE = 5.0, 300.0
-"""Shortest and longest time until a kind that cannot be read is looked at again, in seconds."""
+"""Shortest and longest time until the next attempt to read a kind, in seconds."""
 
 WITHOUT = {
     "ResourceClaim": "pods with resource claims wait, and no extended resource is served by devices",
@@ -37,7 +37,7 @@ WITHOUT = {
     "Numatopology": "NUMA nodes are unknown: with the plugin numa-aware, pods with a NUMA policy wait",
     "NodeShard": "shards are unknown: no pods are placed in hard mode, and pods are placed on any node in soft mode",
 }
-"""By kind, what is ignored without it."""
+"""By kind: the objects that are ignored without it."""
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +49,10 @@ class OptionalKind:
         api: the cluster.
         kind: the kind.
         reflector: follows it.
-        feed: takes an empty list while it cannot be read.
+        feed: receives an empty list while it cannot be read.
         found: called with the version in which it is served.
         clock: for pauses.
-        rng: for the length of pauses.
+        rng: randomness for pauses.
     """
 
     def __init__(

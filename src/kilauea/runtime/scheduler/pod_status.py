@@ -1,8 +1,8 @@
 """The status of a pending pod: the condition `PodScheduled`.
 
-The reason `Unschedulable` makes cluster autoscalers add nodes. So it is set only if more nodes would help; otherwise
-(a closed queue, a capability, a gang with too few pods) the reason is the engine's own. It is also set where a claim is
-not ready: autoscalers look at claims themselves, and clients of Kubernetes wait for it.
+The reason `Unschedulable` makes cluster autoscalers add nodes. So it is set only if more nodes would help; otherwise (a
+closed queue, a capability, a gang with too few pods) the reason is the engine's. It is also set if a claim is not
+ready: autoscalers check claims themselves, and clients of Kubernetes wait for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ UNSCHEDULABLE = "Unschedulable"
 ABOUT_NODES = frozenset({"Unschedulable", "ClusterOvercommitted", "RoomKept"})
 """Codes of reasons about nodes."""
 ABOUT_CLAIMS = frozenset({"ResourceClaimsNotReady", "VolumesNotReady"})
-"""Codes of reasons about what a pod claims, which autoscalers know as well as the scheduler does."""
+"""Codes of reasons about claims, which autoscalers check as well as the scheduler."""
 ABOUT_SHARES = frozenset(
     {"GangWaiting", "QueueQuotaExceeded", "QueueQuotaInsufficient", "QueueOverused", "QueueOutOfTurn"}
 )

@@ -66,7 +66,7 @@ async def run_scheduler(options: SchedulerOptions, stop: asyncio.Event, extensio
             daemon.recorder.record,
             metrics,
             extensions,
-            # The watchdog over the user's plugins works best in the main thread.
+            # The watchdog for custom plugins works best in the main thread.
             at_once if extensions.bring_any else in_thread,
             daemon.tracer,
             *([history.evicted] if history is not None else []),
@@ -80,7 +80,7 @@ async def run_scheduler(options: SchedulerOptions, stop: asyncio.Event, extensio
         work = [live.watch(), collect_seldom_after(live.complete())]
 
         async def lead() -> None:
-            # One process writes a history: the one that leads, as only it knows for whom it evicts.
+            # Only the leader writes a history, as only it knows the preemptors of its evictions.
             await until(stop, [live.schedule(), *([history.run()] if history is not None else [])])
 
         await daemon.run(stop, work, lead)

@@ -37,7 +37,7 @@ def held_by_queues(state: ClusterState) -> dict[str, dict[str, float]]:
 
 
 def _devices_held(state: ClusterState) -> dict[str, dict[str, float]]:
-    """Devices by class that the pods of each queue hold; a claim that several share counts once in a queue."""
+    """Devices by class that the pods of each queue hold; a claim shared by several counts once in a queue."""
     claims: dict[str, dict[str, None]] = {}
     for task in state.with_resource_claims.values():
         job = state.jobs.get(task.group)
@@ -53,7 +53,7 @@ def _devices_held(state: ClusterState) -> dict[str, dict[str, float]]:
 
 
 def ancestry(state: ClusterState, name: str) -> list[str]:
-    """A queue and those above it, up to the root; a cycle ends at its first queue."""
+    """A queue and its ancestors, up to the root; a cycle ends at its first queue."""
     out: list[str] = []
     while name in state.queues and name not in out:
         out.append(name)

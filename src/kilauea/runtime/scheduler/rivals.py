@@ -1,7 +1,7 @@
 """Detects a second scheduler for the same pods: waiting pods that another process binds.
 
-Two schedulers with the same name bind the same pods, over one another's plans, and each evicts for its own. Their
-leases do not help if they have different ones. The only sign that each cluster gives is a bind of another.
+Two schedulers with the same name bind the same pods, in conflict with each other's plans, and each evicts for its own.
+Leases do not help if they are different. The only sign in every cluster is a bind by another process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ QUIET_SECONDS = 30
 """Seconds after the start of scheduling in which binds of the previous leader may still arrive."""
 WINDOW_SECONDS = 60
 MANY = 3
-"""Binds by another within the window after which it is a scheduler, and not a person."""
+"""Number of binds by another process within the window from which it is considered a scheduler, not a person."""
 REPEAT_SECONDS = 600
 
 log = logging.getLogger(__name__)
@@ -39,11 +39,11 @@ class Rivals:
         self._said_at: int | None = None
 
     def lead(self) -> None:
-        """Note that this process schedules from now on."""
+        """Record that this process schedules from now on."""
         self._since = self._clock.monotonic()
 
     def bound(self, pod: str, node: str) -> None:
-        """Note that a pod is on a node to which this process has not bound it."""
+        """Record that a pod is on a node to which this process has not bound it."""
         now = self._clock.monotonic()
         if self._since is None or now - self._since < QUIET_SECONDS * SECOND:
             return

@@ -1,8 +1,8 @@
-"""Maintains the status of the scheduler's own NodeShard: the nodes on which it works.
+"""Maintains the status of the scheduler's own NodeShard: the nodes that it uses.
 
 The scheduler uses a node only while the API server shows it in `status.nodesInUse` (`engine/model/shards.py`), and
-gives it up only when no bind to it is under way. Each write is conditional on the version of the NodeShard from which
-it was computed, so a node is never given up that has just been desired again.
+releases it only when no bind to it is in progress. Each write is conditional on the version of the NodeShard from which
+it was computed, so a node that was just added again is never released.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kilauea.api.times import SECOND, format_time
 from kilauea.runtime.scheduler.feed import Feed
 
 LOOK_SECONDS = 0.2
-"""Seconds between two looks at binds that are under way to a node that is to be given up."""
+"""Seconds between two checks of binds in progress to a node that should be released."""
 RETRY_SECONDS = 1.0
-"""Seconds before a write that failed is tried again."""
+"""Seconds before a failed write is retried."""
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class ShardKeeper:
 
     Args:
         api: the cluster.
-        feed: knows the NodeShards and the binds that are under way.
+        feed: knows the NodeShards and the binds in progress.
         clock: for pauses and the time of the update.
     """
 
@@ -39,7 +39,7 @@ class ShardKeeper:
         self._clock = clock
 
     async def run(self) -> None:
-        """Keep the status until cancelled."""
+        """Update the status until cancelled."""
         while True:
             self._feed.shards_changed.clear()
             pause = await self._look()
@@ -49,7 +49,7 @@ class ShardKeeper:
                 await self._feed.shards_changed.wait()
 
     async def _look(self) -> float:
-        """Write the status if it differs; return the seconds until the next look, 0 to wait for a change."""
+        """Write the status if it differs; return the seconds until the next check, 0 to wait for a change."""
         await self._feed.thawed()
         shards = self._feed.state.shards
         known = self._feed.shards.get(shards.sharding.name)
@@ -72,7 +72,7 @@ class ShardKeeper:
         try:
             await self._api.patch(NODE_SHARDS, Key("", known.name), patch, subresource="status")
         except ApiError as error:
-            if error.code in (404, 409):  # it has changed since; the watch tells of that
+            if error.code in (404, 409):  # it has changed since; the watch will show that
                 return True
             log.warning("status of NodeShard %s: %s (again in %.1f s)", known.name, error, RETRY_SECONDS)
             return False
@@ -88,7 +88,7 @@ def _status(in_use: frozenset[str], desired: frozenset[str]) -> dict[str, list[s
 
 
 def _written(shard: NodeShard) -> dict[str, list[str]] | None:
-    """The status as it is; None if there is none yet."""
+    """The current status; None if there is none yet."""
     status = shard.status
     if status is None:
         return None

@@ -79,7 +79,7 @@ class Statuses:
         self._sizes: dict[str, int] = {}
         """Number of pods of the groups that lacked pods in the previous cycle."""
         self._starting: dict[str, int] = {}
-        """Groups whose placed pods start, and for how many full cycles they have not been written."""
+        """Groups whose placed pods are starting: number of full cycles for which they have not been written."""
         self._cycle = 0
 
     @property
@@ -109,9 +109,9 @@ class Statuses:
     # --- pod groups
 
     def _note_starting(self, plan: Plan) -> Mapping[str, int]:
-        """Return groups that this cycle has placed pods of, or of which placed pods start, but not for long.
+        """Return groups with pods that were placed in this cycle or are starting, but not for long.
 
-        A group that still says that it waits is corrected at once.
+        A group whose status still shows that it waits is corrected at once.
         """
         state, earlier = self._feed.state, self._starting
         placed = {state.tasks[bind.pod].group for bind in plan.binds if bind.pod in state.tasks}
@@ -137,7 +137,7 @@ class Statuses:
         earlier = self._outcome(key, uid)
         admitted = (
             earlier is not None and earlier.phase == PENDING != outcome.phase
-        )  # its reason for waiting no longer holds
+        )  # its reason for waiting no longer applies
         if outcome.condition is None and earlier is not None and not admitted:
             outcome = dataclasses.replace(outcome, condition=earlier.condition)
         self._outcomes[key] = Said(uid, outcome)

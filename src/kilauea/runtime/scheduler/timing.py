@@ -27,7 +27,7 @@ class Stopwatch:
         self.chose = metrics.chose
 
     def took(self, part: Part, name: str, time: int) -> None:
-        """A part of a cycle is done."""
+        """Record the end of a part of a cycle."""
         if part == "action":
             self._metrics.action(name, time)
             self._tracer.took(f"action {name}", time)
@@ -38,6 +38,6 @@ class Stopwatch:
             self._metrics.hook(name, HOOKS[part], time)
 
     def tried(self, action: str) -> None:
-        """An action has tried a node."""
+        """Record that an action has tried a node."""
         if action == "preempt":
             self._metrics.preemption_tried()

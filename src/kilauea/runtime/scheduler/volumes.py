@@ -1,8 +1,8 @@
 """Writes the decisions of a plan about volume claims before their pod is bound, like kube-scheduler.
 
-A volume that exists is reserved for its claim (`spec.claimRef`); a claim for which a volume is made is given the node
-(`volume.kubernetes.io/selected-node`). The controllers of volumes and the provisioner do the rest, and the pod is bound
-when all its claims are. Each write is of the version that was read, so no volume gets two claims.
+An existing volume is reserved for its claim (`spec.claimRef`); a claim whose volume will be provisioned gets the node
+(`volume.kubernetes.io/selected-node`). The volume controllers and the provisioner do the rest, and the pod is bound
+when all its claims are. Each write requires the version that was read, so a volume never gets two claims.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from kilauea.engine.model.volumes import ClaimVolume, claim_of
 from kilauea.runtime.scheduler.feed import Feed
 
 TRIES = 5
-"""Attempts to write an object that others write at the same time."""
+"""Attempts to write an object that other clients write at the same time."""
 NOT_BOUND = "VolumeNotBound"
 """Reason of an error: claims were not bound on the node."""
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 
 Body = dict[str, Any]
 Change = Callable[[Body], Body | None]
-"""Returns an object as it should be; None to leave it as it is."""
+"""Returns the desired object; None to leave it unchanged."""
 
 
 async def reserve(api: Api, given: ClaimVolume, node: str) -> str:
-    """Reserve a volume for a claim, or give the claim the node that its volume is made for.
+    """Reserve a volume for a claim, or set the node that the claim's volume is provisioned for.
 
     Returns:
         The version of the volume or claim that shows it; empty if it was so before.
@@ -52,9 +52,9 @@ async def reserve(api: Api, given: ClaimVolume, node: str) -> str:
 
 
 async def release(api: Api, given: ClaimVolume, node: str) -> None:
-    """Undo `reserve` for a claim that was not bound, so that its pod can go elsewhere.
+    """Undo `reserve` for a claim that was not bound, so that its pod can be placed elsewhere.
 
-    Best effort: what is bound meanwhile stays so, and the pod follows it.
+    Best effort: a claim that is bound meanwhile stays bound, and the pod follows it.
     """
     try:
         claim = await api.get(CLAIMS, _key(given))
@@ -75,7 +75,7 @@ def _key(given: ClaimVolume) -> Key:
 
 
 async def _write(api: Api, resource: Resource, key: Key, change: Change) -> str:
-    """Change an object; returns its new version, or nothing if it is as it should be."""
+    """Change an object; returns its new version, or empty text if it is unchanged."""
     for attempt in range(TRIES):
         body = change(await api.get(resource, key))
         if body is None:
@@ -112,7 +112,7 @@ def _freed(volume: Body, uid: str) -> Body | None:
 
 
 def _placed(claim: Body, node: str) -> Body | None:
-    """A claim with the node that its volume is made for."""
+    """A claim with the node that its volume is provisioned for."""
     chosen = _annotations(claim).get(wellknown.SELECTED_NODE)
     if chosen and chosen != node:
         raise _refused(f"persistentvolumeclaim {claim['metadata']['name']} was assigned to node {chosen}")
@@ -140,7 +140,7 @@ def _refused(message: str, reason: str = "VolumeChanged") -> ApiError:
     return ApiError(409, reason, message)
 
 
-# --- until they are bound
+# --- waiting for binding
 
 
 async def all_bound(
@@ -149,13 +149,13 @@ async def all_bound(
     """Return when the watch shows that claims are bound.
 
     Args:
-        feed: what the watches show.
+        feed: the state from watches.
         written: the claims, each with the version that `reserve` returned.
-        node: of their pod.
-        more_time: waits a little; False when time is up.
+        node: node of their pod.
+        more_time: waits briefly; returns False on timeout.
 
     Raises:
-        ApiError: a claim cannot be bound there, or time is up.
+        ApiError: a claim cannot be bound there, or it timed out.
     """
     waiting = list(written)
     while waiting := [one for one in waiting if not _is_bound(feed, one, node, written[one])]:
@@ -168,7 +168,7 @@ def _is_bound(feed: Feed, given: ClaimVolume, node: str, version: str) -> bool:
     """Return True if a claim is bound.
 
     Raises:
-        ApiError: it cannot be bound on the node any more.
+        ApiError: it can no longer be bound on the node.
     """
     name = given.claim.partition("/")[2]
     found = feed.storage.get(("PersistentVolumeClaim", given.claim))
@@ -179,7 +179,7 @@ def _is_bound(feed: Feed, given: ClaimVolume, node: str, version: str) -> bool:
         _check_progress(feed, given, node, version)
         return False
     volume = feed.state.storage.volumes.get(claim.volume)
-    # The driver of a migrated plugin has labels of its own, and sees to it that its volumes are reached.
+    # The driver of a migrated plugin has separate labels, and ensures that its volumes are reachable.
     if volume is not None and volume.terms is not None and not volume.plugin:
         row = feed.state.nodes.row_of.get(node, -1)
         labels = feed.state.nodes.facts[row].labels if row >= 0 else {}
@@ -189,10 +189,10 @@ def _is_bound(feed: Feed, given: ClaimVolume, node: str, version: str) -> bool:
 
 
 def _check_progress(feed: Feed, given: ClaimVolume, node: str, version: str) -> None:
-    """Look at a claim without a volume.
+    """Check a claim without a volume.
 
     Raises:
-        ApiError: what the scheduler wrote was taken back.
+        ApiError: the scheduler's write was undone.
     """
     place = ("PersistentVolume", given.volume) if given.volume else ("PersistentVolumeClaim", given.claim)
     found = feed.storage.get(place)
@@ -202,5 +202,5 @@ def _check_progress(feed: Feed, given: ClaimVolume, node: str, version: str) -> 
     if isinstance(found, PersistentVolume) and found.spec.claim_ref is None:
         raise _refused(f'ClaimRef got reset for pv "{given.volume}"', NOT_BOUND)
     if not given.volume and found.annotations.get(wellknown.SELECTED_NODE) != node:
-        # The provisioner takes the node from a claim that it cannot make a volume for there.
+        # The provisioner removes the node from a claim whose volume it cannot provision there.
         raise _refused(f'provisioning failed for PVC "{given.claim.partition("/")[2]}"', NOT_BOUND)

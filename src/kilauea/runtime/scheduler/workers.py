@@ -21,21 +21,21 @@ Work = Callable[[], Awaitable[None]]
 
 
 BACKLOG = 500
-"""Statuses that wait while binds do, for each more that is written at a time."""
+"""Number of waiting statuses for each additional concurrent write, while binds wait."""
 LATEST = 5.0
-"""Seconds after which a status that waits no longer leaves the server to binds."""
+"""Seconds after which a waiting status no longer yields to binds."""
 LOOK = 1.0
-"""Seconds between looks for such a status, which matter while the writes under way do not end."""
+"""Seconds between checks for such a status, in case writes in progress do not end."""
 
 
 class WorkerPool:
-    """Runs tasks in order of arrival, as many at a time as `room` says, which is asked again after each."""
+    """Runs tasks in order of arrival, with the concurrency of `room`, which is called again after each."""
 
     def __init__(self, room: Callable[[], int], now: Callable[[], int] = lambda: 0) -> None:
-        """Make a pool.
+        """Create a pool.
 
         Args:
-            room: how many tasks may run.
+            room: returns the number of tasks that may run.
             now: the time at which tasks arrive, for `oldest`.
         """
         self._room = room
@@ -55,7 +55,7 @@ class WorkerPool:
 
     @property
     def waiting(self) -> int:
-        """Tasks that do not run yet."""
+        """Number of tasks that do not run yet."""
         return len(self._waiting)
 
     @property
@@ -67,7 +67,7 @@ class WorkerPool:
         """Start one more worker if there is work and room for it."""
         if self._waiting and self._workers < self._room():
             self._workers += 1
-            # A worker outlives the task that adds the first work, and so is not part of that one's trace.
+            # A worker outlives the task that adds the first work, so it is not part of that task's trace.
             task = asyncio.get_running_loop().create_task(self._work(), context=Context())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -102,9 +102,9 @@ class Write:
 class Writes:
     """Writes statuses: only the newest of each object, one write at a time, with retries after a pause.
 
-    A write whose content is already being written is skipped. Most writes leave the server to binds that wait, and
-    nearly all of them wait meanwhile: each costs the server more than a bind. Urgent ones do not, and none does after
-    `LATEST` seconds: however long binds go on, statuses are written as fast as without them from then on.
+    A write whose content is already being written is skipped. While binds wait, most writes wait as well, as each costs
+    the server more than a bind. Urgent ones do not wait, and none waits longer than `LATEST` seconds: after that,
+    statuses are written as fast as without binds.
 
     Args:
         clock: for pauses.
@@ -131,7 +131,7 @@ class Writes:
         return len(self._wanted.keys() | self._busy.keys() | self._pausing.keys())
 
     def _room(self) -> int:
-        """Writes at a time that are not urgent."""
+        """Number of concurrent writes that are not urgent."""
         if not self._pressed() or self._is_late():
             return self._size
         return min(1 + self._pool.waiting // BACKLOG, self._size)
@@ -160,7 +160,7 @@ class Writes:
             self._looking = asyncio.get_running_loop().create_task(self._look(), context=Context())
 
     async def _look(self) -> None:
-        """Start more writes once one is late, also while none of those under way ends."""
+        """Start more writes once one is late, even while those in progress do not end."""
         while self._pool.waiting:
             await self._clock.sleep(LOOK)
             self._pool.grow()
@@ -196,7 +196,7 @@ class Writes:
         seconds = max(pause(failures, self._rng), error.retry_after)
         level = (
             logging.DEBUG if error.reason == "Conflict" else logging.WARNING
-        )  # such as of a group that was made again
+        )  # for example of a group that was created again
         log.log(level, "status of %s: %s (again in %.1f s)", name, error, seconds)
         self._wanted.setdefault(name, write)
         self._pausing[name] = asyncio.get_running_loop().create_task(self._again(name, seconds))

@@ -1,4 +1,4 @@
 """Trials of configurations on traces: the engine, the controllers and admission together, without a cluster.
 
-`running.py` runs one trial or several side by side, `advising.py` looks for changes that would help.
+`running.py` runs one or several trials, `advising.py` searches for changes that would help.
 """

@@ -1,7 +1,7 @@
 """Changes that might help, to try on a trace: weights and deserved amounts of queues, backfill, binpack.
 
-Nothing is advised for reasons of theory: each proposal is a candidate for `run_trials`, and counts only if the same
-traces went better with it.
+Advice is not based on theory: each proposal is a candidate for `run_trials`, and counts only if it improves the results
+on the same traces.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from kilauea.runtime.trials.running import Candidate
 MORE_WEIGHT, MORE_DESERVED = 1.5, 1.2
 """Factors by which weights and deserved amounts are raised."""
 QUEUES = 3
-"""Queues that are looked at, those that wait longest first."""
+"""Number of queues to consider, those that wait longest first."""
 BINPACK_WEIGHT = 10
 
 
 class Proposal(NamedTuple):
-    """A change to be tried.
+    """A change to try.
 
     Attributes:
-        candidate: the cluster and the configuration with it.
-        fix: how to make it: a command, or what to write into the configuration.
+        candidate: the cluster and the configuration with the change.
+        fix: how to make the change: a command, or an entry of the configuration.
     """
 
     candidate: Candidate
@@ -45,8 +45,8 @@ def proposals(base: Candidate, run: Mapping[str, Any]) -> list[Proposal]:
     """Return the changes to try, the most promising first.
 
     Args:
-        base: the cluster and the configuration as they are.
-        run: the figures of a run of it.
+        base: the current cluster and configuration.
+        run: the figures of a run with it.
     """
     return [*_queues(base, run), *_actions(base), *_binpack(base, str(run["fragmentation"]["resource"]))]
 
@@ -60,7 +60,7 @@ def _queues(base: Candidate, run: Mapping[str, Any]) -> Iterator[Proposal]:
     objects = {obj.name: obj for obj in base.objects if isinstance(obj, Queue)}
     known = [name for name in order if name in objects]
     if len(known) < 2:
-        return  # a single queue has everything as it is
+        return  # a single queue already has everything
     for name in known[:QUEUES]:
         if waits[name] <= 0:
             continue
@@ -69,7 +69,7 @@ def _queues(base: Candidate, run: Mapping[str, Any]) -> Iterator[Proposal]:
         weight = spec.weight or 1
         more = max(weight + 1, math.ceil(weight * MORE_WEIGHT))
         fix = _patch(name, {"weight": more})
-        if "capacity" not in base.conf.plugins:  # which looks at amounts only
+        if "capacity" not in base.conf.plugins:  # capacity only uses amounts
             yield _with_queue(
                 base, changed(queue, spec=changed(spec, weight=more)), f"weight of {name}: {weight} to {more}", fix
             )
@@ -78,7 +78,7 @@ def _queues(base: Candidate, run: Mapping[str, Any]) -> Iterator[Proposal]:
 
 
 def _deserved(base: Candidate, objects: Mapping[str, Queue], name: str, order: Sequence[str]) -> Iterator[Proposal]:
-    """A fifth more for one queue, taken from the queue that waits least and can give it."""
+    """A fifth more for one queue, taken from the queue that waits least and can spare it."""
     own = objects[name].spec or QueueSpec()
     wanted = {key: _whole(key, amount(key, value) * (MORE_DESERVED - 1)) for key, value in (own.deserved or {}).items()}
     for giver in reversed(order):
@@ -100,7 +100,7 @@ def _deserved(base: Candidate, objects: Mapping[str, Queue], name: str, order: S
 
 
 def _whole(key: str, value: float) -> int:
-    """An amount in the units that people write: whole cores and devices, at least one; MiB of memory."""
+    """An amount in common units: whole cores and devices, at least one; MiB of memory."""
     unit = 1 << 20 if key == "memory" else 1000 if key == "cpu" or "/" in key else 1
     return max(unit, round(value / unit) * unit)
 
@@ -141,7 +141,7 @@ def _with_actions(base: Candidate, actions: tuple[str, ...], words: str) -> Prop
 
 
 def _binpack(base: Candidate, resource: str) -> Iterator[Proposal]:
-    """Fill nodes one after another, with regard to the resource that is scarce."""
+    """Fill up nodes, with regard to the scarce resource."""
     tiers = base.conf.tiers
     if "binpack" in base.conf.plugins:
         without = tuple(tuple(each for each in tier if each.name != "binpack") for tier in tiers)
@@ -157,7 +157,7 @@ def _binpack(base: Candidate, resource: str) -> Iterator[Proposal]:
 
 
 def _entry(name: str, arguments: Mapping[str, Any]) -> PluginConf:
-    """A plugin as a configuration has it."""
+    """A plugin entry of a configuration."""
     plugin = {"name": name, "arguments": dict(arguments)}
     return parse_conf({"actions": "allocate", "tiers": [{"plugins": [plugin]}]}, PLUGINS, ACTIONS).tiers[0][0]
 

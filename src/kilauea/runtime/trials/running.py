@@ -1,7 +1,6 @@
-"""Runs trials: a trace on clusters and configurations, side by side.
+"""Runs trials: a trace on clusters and configurations.
 
-Every trial of a seed sees the same jobs and the same failures of nodes, so that what differs between them is due to
-what was changed.
+Every trial of a seed has the same jobs and the same node failures, so differences between them are due to the changes.
 """
 
 from __future__ import annotations
@@ -39,25 +38,25 @@ START = 1_767_225_600 * SECOND
 """The virtual time at which every trial starts: 2026-01-01."""
 DAY = 86_400 * SECOND
 PATIENCE = 10
-"""A trial is given up after this many times the length of the trace, its longest job and a day."""
+"""A trial is abandoned after this many times the length of the trace, its longest job and a day."""
 
 Progress = Callable[[str, int, int, int, int], None]
-"""Called with the configuration, the seed, the virtual time in microseconds, and jobs that have ended, and all."""
+"""Called with the configuration, the seed, the virtual time in microseconds, and numbers of ended and all jobs."""
 
 
 class TrialError(SourceError):
-    """The inputs do not fit together."""
+    """The inputs are inconsistent."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A cluster and a configuration to be tried.
+    """A cluster and a configuration to try.
 
     Attributes:
-        name: in reports.
-        objects: nodes, queues, priority classes and what else is there.
+        name: its name in reports.
+        objects: nodes, queues, priority classes and other objects.
         conf: the configuration of the scheduler.
-        changed: what is different from the first candidate, in words.
+        changed: the differences from the first candidate, in words.
     """
 
     name: str
@@ -68,11 +67,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions that all candidates have in common.
+    """The conditions that all candidates share.
 
     Attributes:
         load: factor of the arrivals.
-        seeds: number of traces: the one that is given, and such as are drawn from it.
+        seeds: number of traces: the given one, and random ones derived from it.
         period: shortest time between two cycles, in microseconds.
         between: mean time between failures of a node, in microseconds; 0 for no failures.
         repair: mean time to repair, in microseconds.
@@ -87,9 +86,9 @@ class Conditions:
 
 
 def admission(view: View) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Return what completes and checks a new Volcano job, as the webhooks of a cluster do.
+    """Return a function that sets defaults in and validates a new Volcano job, like the webhooks of a cluster.
 
-    The function raises `TrialError` for a job that admission refuses.
+    The function raises `TrialError` for a job that admission rejects.
     """
     settings = Settings()
 
@@ -113,7 +112,7 @@ def admission(view: View) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def complete(objects: Sequence[Object], trace: Trace, source: str) -> tuple[list[Object], list[str]]:
-    """Return a cluster with the queues that the trace names, and what was added or is missing.
+    """Return a cluster with the queues that the trace names, and notes about added or missing ones.
 
     Raises:
         TrialError: there are no nodes.
@@ -145,7 +144,7 @@ def complete(objects: Sequence[Object], trace: Trace, source: str) -> tuple[list
 def _too_large(objects: Sequence[Object], trace: Trace) -> list[str]:
     """Jobs with pods that request more of a resource than any node offers: they wait until the end.
 
-    Each resource is told once, with the number of the jobs and the one that requests most.
+    Each resource is reported once, with the number of jobs and the one with the largest request.
     """
     largest: dict[str, int] = {}
     for obj in objects:
@@ -185,7 +184,7 @@ def run_trials(
     """Return the report of all candidates on the same traces.
 
     Raises:
-        TrialError: a job is refused.
+        TrialError: a job is rejected.
     """
     base = scaled(trace, conditions.load)
     configurations: list[Json] = [

@@ -169,7 +169,7 @@ class Webhooks:
         return True
 
     def _warn(self, words: str, error: ApiError) -> None:
-        """Log a problem that the process waits to end, each once in a row."""
+        """Log a problem that the process waits out, each once in a row."""
         level = logging.DEBUG if error.reported or words == self._said else logging.WARNING
         self._said = words
         log.log(level, "%s", words)

@@ -95,7 +95,7 @@ def answer(hook: Hook, body: bytes, view: View, settings: Settings) -> Answer:
 async def answer_in_time(hook: Hook, body: bytes, view: View, settings: Settings, clock: Clock) -> bytes:
     """The answer of a hook; before a missing object denies a request, the watches get time to bring it.
 
-    `kubectl apply` sends a queue and its first job within milliseconds, and a watch may bring the queue later.
+    `kubectl apply` sends a queue and its first job within milliseconds, and a watch may show the queue later.
     """
     for seconds in WATCH_SECONDS:
         found = answer(hook, body, view, settings)
@@ -106,7 +106,7 @@ async def answer_in_time(hook: Hook, body: bytes, view: View, settings: Settings
 
 
 class _Lookups:
-    """A view that remembers whether an object was missing."""
+    """A view that records if an object was missing."""
 
     def __init__(self, view: View) -> None:
         self.list, self.owned, self.labelled = view.list, view.owned, view.labelled

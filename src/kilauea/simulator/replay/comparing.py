@@ -1,7 +1,7 @@
 """Comparison of two configurations: the better one, and whether the difference exceeds random variation.
 
-Both have run on the same traces, so the traces are pairs: what counts is the difference on each of them. The interval
-is that of Student's t over these differences, at 95 %. With the trace alone nothing is said about random variation.
+Both have run on the same traces, so the comparison is paired: it uses the difference on each trace. The interval is
+that of Student's t over these differences, at 95 %. A single trace does not allow statements about random variation.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Difference:
 
 
 def difference(first: Sequence[float | None], second: Sequence[float | None], better: int) -> Difference | None:
-    """Compare a figure on the same traces; None if it is never known on both.
+    """Compare a figure on the same traces; None if it is never known for both.
 
     Args:
         first: of each trace, under the first configuration.
@@ -81,5 +81,5 @@ def quantile(freedom: int) -> float:
     """Return Student's t at 97.5 % for some degrees of freedom."""
     if freedom <= len(QUANTILES):
         return QUANTILES[freedom - 1]
-    # Cornish and Fisher's expansion, good to three digits from here on.
+    # Expansion of Cornish and Fisher, accurate to three digits from here on.
     return NORMAL + (NORMAL**3 + NORMAL) / (4 * freedom)

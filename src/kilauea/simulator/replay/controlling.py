@@ -1,7 +1,6 @@
 """Controllers on the objects of a replay: the driver of `runtime/manager` without a server and without waiting.
 
-A key is asked about when an object that concerns it changes, after the delay of the interest, and when its controller
-asked for it.
+A key is reconciled when a related object changes, after the delay of the interest, and when its controller requests it.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ from kilauea.api.times import SECOND, format_time
 from kilauea.simulator.replay.objects import Objects
 
 MOST_LOOKS = 10_000
-"""Looks at one moment, beside 100 at each key, after which controllers are taken to be restless."""
+"""Number of reconciliations at one time, besides 100 of each key, after which controllers are considered restless."""
 
 
 class Restless(RuntimeError):
-    """Controllers do not come to an end at a moment; names the key that is asked about most."""
+    """Controllers do not come to rest; names the key that is reconciled most often."""
 
 
 class Controlling:
-    """Controllers, and the keys that they are to be asked about.
+    """Controllers, and the keys to reconcile.
 
     Args:
         objects: all objects.
@@ -54,7 +53,7 @@ class Controlling:
         self._delete_pod = delete_pod
         self._controllers = controllers
         self._due: dict[tuple[int, Key], int] = {}
-        """The earliest time at which a key of a controller is to be looked at."""
+        """The earliest time at which a key of a controller must be reconciled."""
         self._heap: list[tuple[int, int, Key]] = []
         self.now = 0
         self.looks = 0
@@ -70,7 +69,7 @@ class Controlling:
 
     @property
     def next_due(self) -> int | None:
-        """The time at which a key is to be looked at next; None if there is none."""
+        """The time of the next reconciliation; None if there is none."""
         while self._heap:
             when, number, key = self._heap[0]
             if self._due.get((number, key)) == when:
@@ -79,10 +78,10 @@ class Controlling:
         return None
 
     def run(self, now: int) -> None:
-        """Do all that is to be done by now.
+        """Carry out all reconciliations that are due.
 
         Raises:
-            Restless: there is no end to it.
+            Restless: they do not end.
         """
         self.now = now
         looks = 0
@@ -143,7 +142,7 @@ class Controlling:
 
 
 def _is_count(before: Obj | None, after: Obj | None) -> bool:
-    """Return True if only numbers in the status of a job have changed, which its controller has written itself."""
+    """Return True if only numbers in the status of a job have changed, which its controller wrote."""
     if before is None or after is None:
         return False
     old_status, new_status = before.get("status") or {}, after.get("status") or {}

@@ -1,6 +1,6 @@
-"""Failures of nodes, drawn by seed.
+"""Failures of nodes, random by seed.
 
-Each node fails on its own: the times between failures and the times to repair are exponential. These are the usual
+Nodes fail independently: the times between failures and the times to repair are exponential. These are the usual
 assumptions of availability models; real failures come in bursts, so the effect is rather understated.
 """
 
@@ -13,12 +13,12 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A node fails.
+    """A node failure.
 
     Attributes:
-        time: when, in microseconds since the start of the trace.
+        time: in microseconds since the start of the trace.
         node: its name.
-        length: how long it is down, in microseconds.
+        length: its duration, in microseconds.
     """
 
     time: int
@@ -34,7 +34,7 @@ def node_faults(nodes: Sequence[str], span: int, between: int, repair: int, seed
         span: the length of the trace, in microseconds.
         between: mean time between failures of one node, in microseconds.
         repair: mean time to repair, in microseconds.
-        seed: the same seed gives the same failures, whatever else is configured.
+        seed: the same seed gives the same failures, regardless of the configuration.
     """
     found = []
     for name in sorted(nodes):

@@ -1,4 +1,4 @@
-"""The part of the free resources that the pods of the trace cannot use.
+"""The fraction of the free resources that the pods of the trace cannot use.
 
 The measure is that of Weng et al. (Beware of Fragmentation, USENIX ATC 2023) for whole cards: a pod drawn from the
 trace finds the free cards of a node useless if it does not fit there. The share of useless cards, over all nodes and
@@ -18,7 +18,7 @@ from kilauea.engine.model.resources import CPU, MEMORY
 from kilauea.simulator.replay.trace import TraceJob
 
 MOST_SHAPES = 64
-"""Kinds of pods that are looked at, the most frequent ones."""
+"""Maximum number of kinds of pods that count, the most frequent ones."""
 
 
 class Fragmentation:
@@ -35,7 +35,7 @@ class Fragmentation:
                     asked[name] += task.replicas
         cards = [name for name in offered if name not in (CPU, MEMORY) and "/" in name and asked[name]]
         self.resource = max(cards, key=lambda name: (asked[name], name), default=CPU)
-        """The resource that it is about."""
+        """The measured resource."""
         wanted = [(dict(shape), count) for shape, count in counted.items() if dict(shape).get(self.resource)]
         wanted.sort(key=lambda each: (-each[1], sorted(each[0].items())))
         self._shapes: list[Mapping[str, int]] = [shape for shape, _ in wanted[:MOST_SHAPES]]
@@ -46,7 +46,7 @@ class Fragmentation:
         self._weights = counts / counts.sum() if counts.size else counts
 
     def of(self, nodes: NodeTable) -> float | None:
-        """Return the fraction of what is free that is useless, 0 to 1; None if nothing is free."""
+        """Return the unusable fraction of the free resources, 0 to 1; None if nothing is free."""
         rows = nodes.axis.rows
         if not self._shapes or self.resource not in rows or not len(nodes):
             return None

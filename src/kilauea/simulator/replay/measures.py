@@ -1,7 +1,7 @@
 """Measurements of a replay: jobs, and amounts over time.
 
-Amounts are in the units of the engine, times in microseconds. What is used is added up exactly, at each change; what
-takes more work (fairness, fragmentation) is looked at at even intervals.
+Amounts are in the units of the engine, times in microseconds. Usage is added up exactly, at each change; more expensive
+measures (fairness, fragmentation) are sampled at even intervals.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kilauea.simulator.replay.fragmentation import Fragmentation
 from kilauea.simulator.replay.trace import Trace, TraceJob
 
 SAMPLES = 500
-"""Looks at fairness and fragmentation between the first and the last submission."""
+"""Number of samples of fairness and fragmentation between the first and the last submission."""
 
 
 @dataclass(slots=True)
@@ -30,15 +30,15 @@ class JobRecord:
 
     Attributes:
         job: the job of the trace.
-        asked: what all its pods request.
+        asked: requests of all its pods.
         needed: number of pods that it needs to run.
-        submitted: when.
-        started: when it first had the pods that it needs; None if never.
-        ended: when; None if not yet.
-        phase: in which it ended.
+        submitted: its submission time.
+        started: the time when it first had enough pods; None if never.
+        ended: its end; None if not yet.
+        phase: its final phase.
         running: number of its pods that run.
-        evictions: pods of it that were evicted.
-        restarts: tries that were counted.
+        evictions: number of its pods that were evicted.
+        restarts: number of counted retries.
     """
 
     job: TraceJob
@@ -63,14 +63,14 @@ class Sample(NamedTuple):
 
     Attributes:
         time: since the start, in microseconds.
-        used: by resource.
-        total: what nodes offer, by resource.
-        queues: what the pods of each queue hold, by resource.
-        waiting: jobs that wait to start.
-        running: jobs that run.
-        fairness: Jain's index; None where no plugin says what queues deserve.
-        shortfall: mean part that queues lack of what is due to them; None as above.
-        fragmentation: fraction of what is free that is useless; None if nothing is free.
+        used: usage by resource.
+        total: total of the nodes, by resource.
+        queues: amounts that the pods of each queue hold, by resource.
+        waiting: number of jobs that wait to start.
+        running: number of running jobs.
+        fairness: Jain's index; None if no plugin computes deserved amounts.
+        shortfall: mean fraction of their entitlement that queues lack; None as above.
+        fragmentation: unusable fraction of the free resources; None if nothing is free.
     """
 
     time: int
@@ -95,18 +95,18 @@ class _Run(NamedTuple):
 
 @dataclass
 class Measures:
-    """All that is measured in one replay.
+    """All measurements of one replay.
 
     Attributes:
         trace: the jobs.
-        jobs: what became of them, by key.
+        jobs: their records, by key.
         used_time: amounts times microseconds that were in use, by resource.
-        offered_time: the same of what nodes offered.
-        lost_time: the same of what pods had used that did not come to their end.
-        queue_time: the same of what was in use, by queue.
+        offered_time: the same for the total of the nodes.
+        lost_time: the same for the usage of pods that did not complete.
+        queue_time: the same for usage, by queue.
         evictions: number of evictions, by action, queue of the pod, and queue for which it was evicted.
         faults: number of failures of nodes.
-        pods_lost: pods that failing nodes took with them.
+        pods_lost: number of pods lost with failed nodes.
         samples: the cluster at even intervals.
         window_used: `used_time` until the last submission.
         window_offered: `offered_time` until then.
@@ -135,7 +135,7 @@ class Measures:
         self._used: dict[str, int] = dict.fromkeys(self._total, 0)
         self._by_queue: dict[str, dict[str, int]] = {}
         self._pending: dict[str, dict[str, int]] = {}
-        """Amounts that jobs request which have not started, by queue."""
+        """Requests of jobs that have not started, by queue."""
         self._deserved: dict[str, Mapping[str, float]] = {}
         self._runs: dict[Key, _Run] = {}
         for key, task in sorted(state.tasks.items()):
@@ -146,9 +146,9 @@ class Measures:
         self._last_submission = now + first + self.trace.span
         self._interval = max(1, self.trace.span // SAMPLES)
         self.next_sample = now + first
-        """The time of the next look at the cluster; the state must be current then."""
+        """The time of the next sample; the state must be current then."""
         self._over = 0
-        """Jobs that have ended."""
+        """Number of jobs that have ended."""
 
     @property
     def start(self) -> int:
@@ -157,14 +157,14 @@ class Measures:
 
     @property
     def fragmented_resource(self) -> str:
-        """The resource that fragmentation is about."""
+        """The resource of the fragmentation."""
         return self._fragmentation.resource
 
     def advance(self, now: int) -> None:
-        """Time passes; nothing has changed since the last call."""
+        """Advance the time; nothing has changed since the last call."""
         while self.next_sample <= now:
             self._sample(self.next_sample)
-            if self.next_sample > self._last_submission:  # what is left may take much longer than the trace
+            if self.next_sample > self._last_submission:  # the rest may take much longer than the trace
                 self._interval = max(self._interval, (self.next_sample - self._start) // SAMPLES)
             self.next_sample += self._interval
         if self._now < self._last_submission <= now:
@@ -189,7 +189,7 @@ class Measures:
                     sums[name] = sums.get(name, 0) + amount * passed
 
     def finish(self, now: int) -> None:
-        """The replay is over."""
+        """End the measurement."""
         self.advance(now)
         if not self.window_offered:
             self.window_used, self.window_offered = dict(self.used_time), dict(self.offered_time)
@@ -197,7 +197,7 @@ class Measures:
     # --- jobs
 
     def submitted(self, key: Key, job: TraceJob, now: int) -> None:
-        """A job was submitted."""
+        """Record the submission of a job."""
         asked: dict[str, int] = {}
         for task in job.tasks:
             for name, amount in resource_amounts(dict(task.requests)).items():
@@ -206,11 +206,11 @@ class Measures:
         self._shift(self._pending, record.queue, asked, 1)
 
     def restarted(self, key: Key) -> None:
-        """A job restarts."""
+        """Record the restart of a job."""
         self.jobs[key].restarts += 1
 
     def ended(self, key: Key, phase: str, now: int) -> None:
-        """A job has come to its end."""
+        """Record the end of a job."""
         record = self.jobs[key]
         if record.started is None:
             self._shift(self._pending, record.queue, record.asked, -1)
@@ -221,7 +221,7 @@ class Measures:
     # --- pods
 
     def started(self, key: Key, task: Task, now: int, job: Key | None) -> None:
-        """A pod starts."""
+        """Record the start of a pod."""
         self.pods_started += 1
         self._run(key, task, now, job)
         record = self.jobs.get(job) if job is not None else None
@@ -242,7 +242,7 @@ class Measures:
         self._count(queue, requests, 1)
 
     def stopped(self, key: Key, now: int, *, done: bool) -> None:
-        """A pod ends; unless it is done, what it used is lost."""
+        """Record the end of a pod; unless it is done, its usage is lost."""
         run = self._runs.pop(key)
         self._count(run.queue, run.requests, -1)
         if not done:
@@ -268,7 +268,7 @@ class Measures:
             held[name] = held.get(name, 0) + sign * amount
 
     def evicted(self, key: Key, eviction: Eviction) -> None:
-        """A pod is evicted."""
+        """Record the eviction of a pod."""
         run = self._runs.get(key)
         by = self._state.jobs.get(eviction.by)
         victim = run.queue if run is not None else ""
@@ -280,11 +280,11 @@ class Measures:
     # --- the cluster
 
     def nodes_changed(self) -> None:
-        """Nodes have failed or are back."""
+        """Record that nodes have failed or returned."""
         self._total = dict(self._state.nodes.total())
 
     def after_cycle(self, plan: Plan) -> None:
-        """Note what queues deserve."""
+        """Record the deserved amounts of queues."""
         for name, outcome in plan.queues.items():
             if outcome.deserved is not None:
                 self._deserved[name] = outcome.deserved

@@ -1,7 +1,7 @@
 """The objects of a replayed cluster: a view for controllers, and events for the engine.
 
-Objects are kept as JSON, as controllers read them. Of the kinds that the engine reads, each change is also decoded and
-kept as an event until the next cycle requests it.
+Objects are stored as JSON, as controllers read them. For the kinds that the engine reads, each change is also decoded
+and kept as an event until the next cycle.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Listener = Callable[[Obj | None, Obj | None], None]
 """Called with an object before and after a change; None for no object."""
 
 TYPES: Mapping[Resource, type[Object]] = {PODS: Pod, POD_GROUPS: PodGroup, QUEUES: Queue, NODES: Node}
-"""Kinds of which the engine is told each change."""
+"""Kinds whose changes are passed to the engine."""
 
 
 class Objects:
@@ -48,29 +48,29 @@ class Objects:
         self._uids = 0
         self._version = 0
         self._changed: dict[tuple[Resource, Key], None] = {}
-        """Objects about which the engine must be told, in the order of their first change."""
+        """Objects with changes for the engine, in the order of their first change."""
         self._told: dict[Key, str] = {}
-        """Pods that the engine knows, with their uid."""
+        """Pods in the engine, with their uid."""
 
     def listen(self, resource: Resource, listener: Listener) -> None:
-        """Tell a listener of each change of a kind."""
+        """Notify a listener of each change of a kind."""
         self._listeners.setdefault(resource, []).append(listener)
 
     def index(self, resource: Resource, name: str, function: Texts) -> None:
-        """Find objects of a kind by what a function says of them."""
+        """Index objects of a kind by a function."""
         self._indexes[resource, name] = function
 
     def aggregate_by(self, resource: Resource, name: str, aggregation: Aggregation) -> None:
-        """Aggregate the objects of a kind, of which there are none yet."""
+        """Aggregate the objects of a kind, which must not have any yet."""
         self._aggregates.setdefault(resource, {})[name] = Aggregates(aggregation)
 
     def take_events(self) -> list[Event]:
-        """Return the events that the engine has not been told yet; they count as told now."""
+        """Return the events that were not passed to the engine yet, and mark them as passed."""
         changed, self._changed = self._changed, {}
         return [self._event(resource, key) for resource, key in changed]
 
     def _event(self, resource: Resource, key: Key) -> Event:
-        """An object as it is now. All that is new of a pod that is known is where it is, and how far."""
+        """The current state of an object. For a known pod, only its node and status are new."""
         obj = self.get(resource, key)
         if obj is None:
             if resource == PODS:
@@ -86,7 +86,7 @@ class Objects:
     # --- writes
 
     def create(self, resource: Resource, body: Obj, created: str) -> Obj | None:
-        """Create an object; return it, or None if there is one of that name."""
+        """Create an object; return it, or None if the name exists."""
         key = key_of(body)
         if key in self._kinds.get(resource, ()):
             return None
@@ -99,7 +99,7 @@ class Objects:
         return obj
 
     def _with_priority(self, pod: Obj) -> Obj:
-        """A new pod with the number of its priority class, which an API server fills in."""
+        """A new pod with the value of its priority class, which an API server would set."""
         spec = pod["spec"]
         found = self.get(PRIORITY_CLASSES, Key("", spec.get("priorityClassName") or ""))
         if found is None or spec.get("priority") is not None:
@@ -119,7 +119,7 @@ class Objects:
         return True
 
     def remove(self, resource: Resource, key: Key) -> bool:
-        """Remove an object at once; return False if there is none."""
+        """Remove an object at once; return False if it does not exist."""
         before = self._kinds.get(resource, {}).pop(key, None)
         if before is None:
             return False
@@ -172,7 +172,7 @@ class Objects:
         return [obj for obj in self.list(resource) if (obj["metadata"].get("labels") or {}).get(label) == value]
 
     def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
-        """Objects of a kind for which an index says this value, in order of their keys."""
+        """Objects of a kind with this value in an index, in order of their keys."""
         if not self._kinds.get(resource):
             return []
         texts = self._indexes[resource, index]
@@ -183,7 +183,7 @@ class Objects:
         return len(self.indexed(resource, index, value))
 
     def aggregate(self, resource: Resource, name: str, value: str) -> Aggregate | None:
-        """The aggregate of the objects of a kind with a value; None if there are none."""
+        """The aggregate of the objects of a kind with a value; None without any."""
         found = self._aggregates.get(resource, {}).get(name)
         return None if found is None else found.find(value)
 
@@ -193,7 +193,7 @@ def _owners(obj: Obj) -> list[str]:
 
 
 def merged(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document after a merge patch (RFC 7386); what does not change is shared with the document."""
+    """Return a document after a merge patch (RFC 7386); unchanged parts are shared with the document."""
     out = dict(document)
     for name, value in patch.items():
         if value is None:

@@ -3,10 +3,10 @@
     replay = Replay(setting, trace, controllers, admission, Measures(trace))
     outcome = replay.run()
 
-The controllers of the cluster make groups and pods, restart what was evicted and count the tries. Nodes do as simple as
-possible: a bound pod runs at once and ends after the run time of its job; an evicted pod is gone after its grace
-period, and what it has done is lost. Cycles run at most once a period, and only if something changed that a cycle could
-answer. Nothing happens between events, so a quiet night costs nothing.
+The controllers of the cluster create groups and pods, restart evicted ones and count the retries. Nodes are as simple
+as possible: a bound pod runs at once and ends after the run time of its job; an evicted pod is gone after its grace
+period, and its work is lost. Cycles run at most once a period, and only after relevant changes. Nothing happens between
+events, so idle times cost nothing.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from kilauea.simulator.replay.trace import Trace, TraceJob
 from kilauea.simulator.replay.workload import is_over, manifest, phase_of
 
 Admission = Callable[[View], Callable[[dict[str, Any]], dict[str, Any]]]
-"""Given the objects, returns a function that returns a new Volcano job as admission completes it."""
+"""Given the objects, returns a function that sets the defaults of a new Volcano job like admission."""
 Progress = Callable[[int, int, int], None]
-"""Called with the virtual time since the start, the jobs that have ended, and all of them."""
+"""Called with the virtual time since the start, the number of jobs that have ended, and that of all jobs."""
 
 RUN_TIME = "kilauea.dev/run-time"
-"""The annotation by which pods of the cluster's own files say how long they run."""
+"""The annotation with the run time of pods in the cluster's own files."""
 LOOK_AGAIN = 60 * SECOND
-"""Time after which a cycle looks again at what waits for time to pass, such as admission that is backed off."""
+"""Time until a cycle checks again for changes by time alone, such as admission backoff."""
 DOUBLINGS = 4
 """Number of times that it is doubled while cycles place nothing."""
 STALE = 100
-"""Cycles that place nothing after which a cluster in which nothing runs is at its end."""
+"""Number of cycles without placements after which a cluster without running pods is finished."""
 KINDS = {"Pod": PODS, "PodGroup": POD_GROUPS, "Queue": QUEUES, "Node": NODES, "PriorityClass": PRIORITY_CLASSES}
 """Kinds that controllers may read, or that change while the replay runs."""
 
@@ -92,12 +92,12 @@ class Outcome:
     """The result of a replay.
 
     Attributes:
-        measures: all that was measured.
+        measures: all measurements.
         end: the virtual time of the last event, in microseconds since the start.
         cycles: number of cycles.
-        looks: number of keys that controllers were asked about.
+        looks: number of reconciliations.
         stopped: True if the limit was reached before all jobs had ended.
-        waiting: reasons of jobs that have not ended, with an example and their number, most frequent first.
+        waiting: reasons of unfinished jobs, with an example and their number, most frequent first.
     """
 
     measures: Measures
@@ -114,9 +114,9 @@ class Replay:
     Args:
         setting: the cluster and its scheduler.
         trace: the jobs.
-        controllers: of which that of Volcano's jobs must be one.
-        admission: of jobs.
-        measures: what is measured.
+        controllers: the controllers, including that of Volcano jobs.
+        admission: admission of jobs.
+        measures: the measurements.
     """
 
     def __init__(
@@ -136,18 +136,18 @@ class Replay:
         self._numbers = 0
         self.now = setting.start
         self._next_cycle = setting.start
-        """Before which no cycle runs."""
+        """Time before which no cycle runs."""
         self._wanted: int | None = None
-        """Time at which a cycle is wanted; None for no cycle."""
+        """Time of the next requested cycle; None for no cycle."""
         self._backoff = AdmissionBackoff(since=0)
         self._cycles = 0
         self._stale = 0
         self._jobs: dict[Key, TraceJob] = {}
         self._running: dict[Key, str] = {}
-        """Pods that run, with their uid."""
+        """Running pods, with their uid."""
         self._nominated: set[Key] = set()
         self._down: dict[str, Obj] = {}
-        """Nodes that have failed, as they were."""
+        """Failed nodes, in their previous state."""
         self._ended = 0
         self._submitted = 0
         self.measures = measures
@@ -158,10 +158,10 @@ class Replay:
         self._objects.listen(POD_GROUPS, self._on_new)
         self._put(setting.objects)
 
-    # --- the beginning
+    # --- initial objects
 
     def _put(self, objects: Iterable[Object]) -> None:
-        """The cluster as it is at the start; pods that run go on."""
+        """Add the objects of the cluster at the start; running pods continue."""
         created = format_time(self.now)
         for obj in sorted(objects, key=lambda obj: obj.kind != "PriorityClass"):  # pods refer to them
             resource = KINDS.get(obj.kind)
@@ -187,7 +187,7 @@ class Replay:
     # --- the loop
 
     def run(self, progress: Progress = lambda _time, _ended, _all: None) -> Outcome:
-        """Run the trace to its end, and return what was measured."""
+        """Run the trace to its end, and return the outcome."""
         setting, jobs = self._setting, self._trace.jobs
         for job in jobs:
             self._at(setting.start + job.submit, self._submit, job)
@@ -221,7 +221,7 @@ class Replay:
         return Outcome(self.measures, end_time, self._cycles, self._controlling.looks, stopped, waiting)
 
     def _next(self) -> int | None:
-        """The time of the next event; None if nothing is going to happen."""
+        """The time of the next event; None if there is none."""
         times = [self._heap[0].time] if self._heap else []
         if (due := self._controlling.next_due) is not None:
             times.append(due)
@@ -262,7 +262,7 @@ class Replay:
             self._want_cycle(self.now)
 
     def _clean_up(self, key: Key, uid: str, phase: str) -> None:
-        """Delete a job that has ended, with all that it owns."""
+        """Delete a job that has ended, with all its dependents."""
         if key not in self._jobs:
             return
         del self._jobs[key]
@@ -278,7 +278,7 @@ class Replay:
     # --- pods
 
     def _delete_pod(self, pod: Obj) -> None:
-        """Delete a pod as a kubelet does: it keeps its room until its grace period is over."""
+        """Delete a pod like a kubelet: it keeps its resources until its grace period is over."""
         key = key_of(pod)
         grace = max((pod["spec"].get("terminationGracePeriodSeconds") or 0), 0) * SECOND
         if key not in self._running or not grace:
@@ -345,7 +345,7 @@ class Replay:
         self._freed()
 
     def _freed(self) -> None:
-        """Room was freed: a cycle may use it if anything waits."""
+        """Handle released resources: a cycle may use them if anything waits."""
         if self._is_anything_waiting():
             self._want_cycle(self.now)
 
@@ -382,15 +382,15 @@ class Replay:
         self.measures.after_cycle(plan)
         self._stale = 0 if plan.binds or plan.evictions else self._stale + 1
         if self._stale >= STALE and not self._running and self._submitted == len(self._trace.jobs):
-            return  # an empty cluster does not place what is left, so nothing ever will
+            return  # an empty cluster does not place the rest, so nothing ever will
         if changed:
             self._want_cycle(self._next_cycle)
         elif (self._looks_by_time or self._backoff.attempts) and self._is_anything_waiting():
-            # What frees room wants a cycle by itself; this one is for what only time changes.
+            # Released resources request a cycle themselves; this one is for changes by time alone.
             self._want_cycle(self.now + max(LOOK_AGAIN << min(self._stale, DOUBLINGS), setting.period))
 
     def _carry_out(self, plan: Plan) -> bool:
-        """Do what a plan says; return True if a next cycle may find more to do."""
+        """Carry out a plan; return True if a next cycle may find more to do."""
         for eviction in plan.evictions:
             namespace, _, name = eviction.pod.partition("/")
             pod = self._objects.get(PODS, Key(namespace, name))
@@ -424,7 +424,7 @@ class Replay:
         return changed
 
     def _reasons(self) -> tuple[tuple[str, str, int], ...]:
-        """The reasons for which jobs still wait at the end."""
+        """The reasons why jobs still wait at the end."""
         self._tell_engine()
         setting = self._setting
         plan = cycle(
@@ -449,7 +449,7 @@ class Replay:
     # --- faults
 
     def _fail(self, fault: Fault) -> None:
-        """A node fails: its pods are lost at once, and it offers nothing until it is back."""
+        """Fail a node: its pods are lost at once, and it offers nothing until it returns."""
         node = self._objects.get(NODES, Key("", fault.node))
         if node is None:
             return

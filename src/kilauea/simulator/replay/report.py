@@ -21,11 +21,11 @@ from kilauea.simulator.replay.replay import Outcome
 VERSION = 1
 PERCENTILES = (50, 90, 95, 99)
 SHORT = 10.0
-"""Seconds that a job is taken to run at least where its slowdown is computed, so that tiny jobs do not decide."""
+"""Minimum run time of a job in seconds for computing its slowdown, so that tiny jobs do not dominate."""
 POINTS = 240
-"""Points of a series."""
+"""Number of points of a series."""
 REASONS = 5
-"""Reasons for which jobs wait at the end that are listed."""
+"""Number of listed reasons why jobs wait at the end."""
 
 Json = dict[str, Any]
 
@@ -99,7 +99,7 @@ def _queue(measures: Measures, name: str, records: Sequence[JobRecord], end: int
 
 
 def _utilisation(measures: Measures) -> Json:
-    """Parts in use: until the last submission, and until the end."""
+    """Used fractions: until the last submission, and until the end."""
     out: Json = {}
     for name in sorted(measures.offered_time, key=order_of):
         offered, window = measures.offered_time[name], measures.window_offered.get(name, 0)
@@ -199,5 +199,5 @@ def _hours(amounts: Mapping[str, int]) -> Json:
 
 
 def _rounded(value: float) -> float:
-    """Six digits that count, so that the last bits of floats do not matter."""
+    """Round to six significant digits, so that the last bits of floats do not matter."""
     return float(f"{value:.6g}")

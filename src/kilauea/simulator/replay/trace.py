@@ -1,6 +1,6 @@
 """Jobs of a trace: requests, submission time, and run time.
 
-Readers of files (`runtime/inputs/traces`) make them; here they are cut, scaled and drawn again by seed. Times are
+Readers of files (`runtime/inputs/traces`) create them; here they are cut, scaled and resampled by seed. Times are
 microseconds since the start of the trace.
 """
 
@@ -16,16 +16,16 @@ from kilauea.api.times import SECOND
 
 HOUR = 3600 * SECOND
 BLOCKS = 24
-"""Parts of a trace that are drawn again, unless it is so short that they would be below an hour."""
+"""Number of blocks of a trace for resampling, unless they would be shorter than an hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceTask:
-    """Pods of a job that are equal.
+    """Equal pods of a job.
 
     Attributes:
         replicas: number of pods.
-        requests: amounts that each pod requests, as Kubernetes writes them, by resource.
+        requests: quantities that each pod requests, by resource.
         models: values of the label `nvidia.com/gpu.product` of nodes that the pods may run on; empty for any.
     """
 
@@ -39,15 +39,15 @@ class TraceJob:
     """A job of a trace.
 
     Attributes:
-        name: unique in the trace, a name that Kubernetes takes.
-        submit: when it was submitted.
-        duration: how long each of its pods runs.
+        name: a unique valid Kubernetes name.
+        submit: its submission time.
+        duration: run time of each of its pods.
         tasks: its pods.
         queue: its queue; empty for the default one.
         namespace: its namespace.
         priority_class: its priority class; empty for none.
         min_available: pods that must start together; 0 for all.
-        max_retry: restarts after which it fails; None for what admission sets, 3.
+        max_retry: restarts after which it fails; None for the default of admission, 3.
         preemptable: True if its pods may be evicted, False if not; None if not set.
     """
 
@@ -70,13 +70,13 @@ class TraceJob:
 
 @dataclass(frozen=True)
 class Trace:
-    """Jobs in the order of their submission, and what was found when they were read.
+    """Jobs in the order of their submission, and findings from reading them.
 
     Attributes:
         source: the file.
         format: the name of its format.
-        jobs: by time of submission, those of one moment as in the file.
-        findings: what is wrong with lines, with their numbers, and what the format does not say.
+        jobs: by submission time, equal ones as in the file.
+        findings: errors in lines, with their numbers, and information missing in the format.
         left_out: number of lines that are left out.
         objects: nodes and queues that the trace itself describes.
     """
@@ -95,7 +95,7 @@ class Trace:
 
 
 def cut(trace: Trace, start: int = 0, length: int | None = None) -> Trace:
-    """Return the jobs that are submitted in a window; its start becomes the start of the trace."""
+    """Return the jobs submitted in a window; its start becomes the start of the trace."""
     end = None if length is None else start + length
     jobs = [replace(job, submit=job.submit - start) for job in trace.jobs if start <= job.submit]
     return replace(trace, jobs=tuple(job for job in jobs if end is None or job.submit < end - start))
@@ -114,8 +114,8 @@ def scaled(trace: Trace, load: float) -> Trace:
 def drawn(trace: Trace, seed: int) -> Trace:
     """Return another trace of the same kind: blocks of time, drawn from the trace with replacement.
 
-    Seed 0 is the trace itself. The blocks (24, or fewer of an hour each) keep what belongs together: the order within
-    a block and the bursts of users. This is the block bootstrap (Kuensch 1989).
+    Seed 0 is the trace itself. The blocks (24, or fewer of an hour each) preserve the order within a block and the
+    bursts of users. This is the block bootstrap (Kuensch 1989).
     """
     if not seed or not trace.jobs:
         return trace
@@ -135,7 +135,7 @@ def drawn(trace: Trace, seed: int) -> Trace:
 
 
 def queues_of(jobs: Sequence[TraceJob]) -> Mapping[str, int]:
-    """Return the queues that jobs name, with the number of their jobs, by name."""
+    """Return the queues of jobs, with the number of their jobs, by name."""
     found: dict[str, int] = {}
     for job in jobs:
         found[job.queue] = found.get(job.queue, 0) + 1

@@ -1,7 +1,7 @@
 """A job of a trace as a Volcano job, as its user would have submitted it.
 
-A gang restarts as a whole when one of its pods is evicted or fails, as training without checkpoints does; a pod of a
-job without a gang is replaced.
+A gang restarts as a whole when one of its pods is evicted or fails, like training without checkpoints; a pod of a job
+without a gang is replaced.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COMMAND = "work"
 
 
 def manifest(job: TraceJob) -> dict[str, Any]:
-    """Return the Volcano job of a job of a trace."""
+    """Convert a job of a trace into a Volcano job."""
     spec: dict[str, Any] = {
         "schedulerName": "volcano",
         "minAvailable": job.min_available or job.pods,
@@ -55,7 +55,7 @@ def _task(job: TraceJob, number: int, task: TraceTask) -> dict[str, Any]:
 
 
 def is_over(job: Obj) -> bool:
-    """Return True if a Volcano job has come to an end."""
+    """Return True if a Volcano job has ended."""
     return phase_of(job) in ("Completed", "Failed", "Terminated", "Aborted")
 
 

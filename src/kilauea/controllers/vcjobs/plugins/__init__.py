@@ -1,4 +1,4 @@
-"""Plugins of jobs: those that a job names in `spec.plugins` extend its pods and maintain objects for them."""
+"""Plugins of jobs: those in `spec.plugins` of a job extend its pods and maintain objects for them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from kilauea.controllers.vcjobs.plugins.tensorflow import Tensorflow
 
 _CLASSES = {each.name: each for each in (Svc, Ssh, Env, Tensorflow, Mpi, Pytorch, Ray, Hcclrank, RingsConfigMap)}
 PLUGINS = {name: _CLASSES[name] for name in ARGUMENTS}
-"""All there are, in the order in which they act."""
+"""All plugins, in the order in which they are called."""
 
 __all__ = ["PLUGINS", "JobPlugin", "PluginFault", "active"]
 
 
 def active(job: Obj) -> Sequence[JobPlugin]:
-    """The plugins of a job, in the order in which they act.
+    """The plugins of a job, in the order in which they are called.
 
     Raises:
-        PluginFault: one that there is not, or that cannot use its arguments or the job.
+        PluginFault: a plugin does not exist, or its arguments or the job are invalid for it.
     """
     wanted = spec_of(job).get("plugins") or {}
     for name in sorted(wanted.keys() - PLUGINS.keys()):

@@ -9,13 +9,13 @@ Container = dict[str, Any]
 
 
 def containers(pod: Mapping[str, Any]) -> list[Container]:
-    """The containers that do the work."""
+    """The main containers."""
     found: list[Container] = pod["spec"].get("containers") or []
     return found
 
 
 def all_containers(pod: Mapping[str, Any]) -> list[Container]:
-    """The containers and those that run before them."""
+    """The init containers and the main containers."""
     return [*containers(pod), *(pod["spec"].get("initContainers") or ())]
 
 
@@ -25,13 +25,13 @@ def variable(name: str, value: object) -> dict[str, str]:
 
 
 def add_variables(into: Iterable[Container], variables: Iterable[Mapping[str, Any]]) -> None:
-    """Give containers environment variables, after those that they have."""
+    """Add environment variables to containers, after existing ones."""
     for container in into:
         container["env"] = [*(container.get("env") or ()), *variables]
 
 
 def add_port(into: Iterable[Container], name: str, port: int) -> None:
-    """Give containers a named port unless they have one of this number."""
+    """Add a named port to containers, unless they have this port number."""
     for container in into:
         ports = container.get("ports") or ()
         if all(each.get("containerPort") != port for each in ports):
@@ -39,7 +39,7 @@ def add_port(into: Iterable[Container], name: str, port: int) -> None:
 
 
 def add_volume(pod: dict[str, Any], volume: Mapping[str, Any], mount: Mapping[str, str]) -> None:
-    """Give a pod a volume, mounted in all containers."""
+    """Add a volume to a pod, mounted in all containers."""
     spec = pod["spec"]
     spec["volumes"] = [*(spec.get("volumes") or ()), volume]
     for container in all_containers(pod):

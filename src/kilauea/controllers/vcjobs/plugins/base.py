@@ -1,4 +1,4 @@
-"""The base of all plugins of jobs: their job, their additions to pods, and the objects that they maintain."""
+"""The base of all plugins of jobs: their arguments, their additions to pods, and the objects that they maintain."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Pod = dict[str, Any]
 
 
 def _as_it_is(found: Obj) -> None:
-    """Nothing is to be changed."""
+    """Change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """An object that a plugin keeps for its job.
+    """An object that a plugin maintains for its job.
 
     Attributes:
         resource: its kind.
         name: its name, in the namespace of the job.
-        content: makes all of it but kind and metadata.
-        refresh: the merge patch that brings one that exists up to date, or None if it is.
-        labels: labels that it is made with.
-        annotations: annotations that it is made with.
+        content: builds everything but kind and metadata.
+        refresh: returns the merge patch that updates an existing one, or None if it is current.
+        labels: labels at its creation.
+        annotations: annotations at its creation.
     """
 
     resource: Resource
@@ -44,14 +44,14 @@ class Belonging:
 
 
 class JobPlugin:
-    """A plugin at work for one job.
+    """A plugin for one job.
 
     Args:
         job: the job.
-        arguments: what the job says in `spec.plugins` behind the name of the plugin.
+        arguments: the plugin's value in `spec.plugins` of the job.
 
     Raises:
-        PluginFault: it cannot use the arguments or the job.
+        PluginFault: the arguments or the job are invalid for it.
     """
 
     name: ClassVar[str] = ""
@@ -61,22 +61,22 @@ class JobPlugin:
 
     @property
     def controlled(self) -> tuple[str, str] | None:
-        """The entry of the status' `controlledResources` that says that this plugin has been at work, if it has one."""
+        """The entry in `controlledResources` of the status that shows that this plugin has run, if any."""
         return f"plugin-{self.name}", self.name
 
     def on_pod(self, pod: Pod, task: Task, index: int) -> None:
-        """Add to a new pod; lists in it that are added to are to be replaced."""
+        """Extend a new pod; extended lists must be replaced by new ones."""
 
     @property
     def belongings(self) -> Sequence[Belonging]:
-        """The objects that must exist while the job is at work."""
+        """The objects that must exist while the job is active."""
         return ()
 
     def objects(self, view: View) -> Sequence[Operation]:
-        """Operations that make all belongings exist as they should; nothing if they do.
+        """Operations that create or update all belongings; empty if they are current.
 
         Raises:
-            PluginFault: an object of the name of one is not of the job, and lacks what pods need of it.
+            PluginFault: an object with the same name does not belong to the job, and lacks content that pods need.
         """
         return [*self._missing(view)]
 
@@ -95,15 +95,16 @@ class JobPlugin:
                 self._accept(each, found, patch)
 
     def _is_of_the_job(self, found: Obj) -> bool:
-        """Return True if an object was made for this job, or for an earlier one of its name."""
+        """Return True if an object was created for this job, or for an earlier one with its name."""
         owner = controller_of(found)
         kind = (VC_JOBS.api_version, VC_JOBS.kind, name_of(self.job))
         return owner is not None and (owner["apiVersion"], owner["kind"], owner["name"]) == kind
 
     def _accept(self, belonging: Belonging, found: Obj, patch: Mapping[str, Any]) -> None:
-        """Accept an object of others as it is, such as a Secret with their own keys.
+        """Accept an object of others unchanged, such as a Secret with their own keys.
 
-        It is not changed: who may create jobs may not for that write to any ConfigMap or Secret with a fitting name.
+        It is not changed: permission to create jobs must not include permission to write any ConfigMap or Secret with
+        such a name.
         """
         data = found.get("data") or {}
         lacking = sorted(name for name, value in patch["data"].items() if value is not None and name not in data)
@@ -165,5 +166,5 @@ class JobPlugin:
         return [(pod_name(self.job, given, index), domain) for index in range(self.replicas(task))]
 
     def addresses(self, task: str) -> list[str]:
-        """`<host>.<domain>` of each pod of a task, by which the others reach it."""
+        """`<host>.<domain>` of each pod of a task, its address for the others."""
         return [f"{host}.{domain}" for host, domain in self.hosts(task)]

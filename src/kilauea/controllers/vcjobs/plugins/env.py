@@ -1,4 +1,4 @@
-"""Plugin env: tells containers the index of their pod in its task."""
+"""Plugin env: passes the index of a pod in its task to containers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kilauea.controllers.vcjobs.plugins.base import JobPlugin, Pod, Task
 
 
 class Env(JobPlugin):
-    """Sets `VC_TASK_INDEX`, and `VK_TASK_INDEX`, which it was called first."""
+    """Sets `VC_TASK_INDEX`, and `VK_TASK_INDEX`, its former name."""
 
     name = "env"
 

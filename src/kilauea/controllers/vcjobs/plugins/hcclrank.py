@@ -24,7 +24,7 @@ class Hcclrank(JobPlugin):
         self._flags = read(self.name, HcclrankArguments, arguments)
 
     def on_pod(self, pod: Pod, task: Task, index: int) -> None:
-        """Write the rank that the containers are told, else the place among masters and workers."""
+        """Write the rank in the containers' environment, else the position among masters and workers."""
         annotations = pod["metadata"]["annotations"]
         flags = self._flags
         places = {flags.worker: self.replicas(flags.master) + index, flags.master: index}

@@ -1,4 +1,4 @@
-"""Plugin mpi: gives the master the hosts of the workers, and opens the port through which it starts them."""
+"""Plugin mpi: passes the hosts of the workers to the master, and opens the port through which it starts them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Mpi(JobPlugin):
         self._flags = read(self.name, MpiArguments, arguments)
 
     def on_pod(self, pod: Pod, task: Task, index: int) -> None:
-        """Open the port, and tell the master of the workers; a master without workers is left alone."""
+        """Open the port, and pass the workers to the master; a master without workers is unchanged."""
         if task_name(task) == self._flags.master:
             if self._flags.worker not in self.tasks:
                 return

@@ -1,4 +1,4 @@
-"""Plugin pytorch: gives containers the address of the master, their rank and their number."""
+"""Plugin pytorch: passes the address of the master, the rank and the number of pods to containers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kilauea.controllers.vcjobs.plugins.base import JobPlugin, Pod, Task
 
 PORT_NAME = "pytorchjob-port"
 WAITER = "wait-for-master"
-# Not every image has nc, and /dev/tcp is known to bash only.
+# Not every image has nc, and only bash supports /dev/tcp.
 _WAIT = """\
 left={timeout}
 until nc -z -w 2 "$MASTER_ADDR" "$MASTER_PORT" || (: < "/dev/tcp/$MASTER_ADDR/$MASTER_PORT"); do
@@ -28,7 +28,7 @@ done 2>/dev/null
 
 
 class Pytorch(JobPlugin):
-    """A PyTorch process group; without a master task nothing is added."""
+    """A PyTorch process group; without a master task, nothing is added."""
 
     name = "pytorch"
 
@@ -37,7 +37,7 @@ class Pytorch(JobPlugin):
         self._flags = read(self.name, PytorchArguments, arguments)
 
     def on_pod(self, pod: Pod, task: Task, index: int) -> None:
-        """Set port and variables, and have workers wait for the master if that is wanted."""
+        """Set port and variables, and let workers wait for the master if requested."""
         if not self._master:
             return
         name = task_name(task)
@@ -50,7 +50,7 @@ class Pytorch(JobPlugin):
 
     @cached_property
     def _master(self) -> list[dict[str, str]]:
-        """Variables with the address of the master; none if there is no master."""
+        """Variables with the address of the master; empty without a master."""
         if self._flags.master not in self.tasks:
             return []
         (address,) = self.addresses(self._flags.master)[:1] or ("",)

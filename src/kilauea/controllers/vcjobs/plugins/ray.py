@@ -35,7 +35,7 @@ class Ray(JobPlugin):
         return [Belonging(SERVICES, f"{name_of(self.job)}-head-svc", self._service)]
 
     def on_pod(self, pod: Pod, task: Task, index: int) -> None:
-        """Have the container of the head or of a worker start Ray."""
+        """Let the container of the head or of a worker start Ray."""
         flags, name = self._flags, task_name(task)
         for container in containers(pod):
             if (name, container["name"]) == (flags.head, flags.head_container):

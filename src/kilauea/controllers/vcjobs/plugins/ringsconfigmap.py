@@ -1,6 +1,6 @@
 """Plugin ringsconfigmap: a ConfigMap for the table of ranks of Ascend devices, mounted in all pods.
 
-A controller of the devices writes the table into it once all pods have theirs; the job waits for that.
+A controller of the devices writes the table to it once all pods have devices; the job waits for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RingsConfigMap(JobPlugin):
 
     @property
     def belongings(self) -> Sequence[Belonging]:
-        """The ConfigMap; its data belong to others from then on."""
+        """The ConfigMap; others own its data from then on."""
         flags = self._flags
         kept = Belonging(
             CONFIG_MAPS,
@@ -44,7 +44,7 @@ class RingsConfigMap(JobPlugin):
         return [kept]
 
     def on_pod(self, pod: Pod, task: Task, index: int) -> None:
-        """Mount the ConfigMap, except where a template already has a volume of that name, or something at that path."""
+        """Mount the ConfigMap, unless a template already has a volume with that name, or a mount at that path."""
         spec, name, path = pod["spec"], self._flags.volume_name, self._flags.mount_path
         volumes: Sequence[dict[str, Any]] = spec.get("volumes") or ()
         if all(each["name"] != name for each in volumes):

@@ -54,13 +54,13 @@ class Ssh(JobPlugin):
         return {"data": {name: _encoded(text) for name, text in texts.items()}}
 
     def _refreshed(self, found: Obj) -> dict[str, Any] | None:
-        """After a task was scaled, new pods are notified of all hosts; the keys stay, since pods that run have them."""
+        """Update the configuration after a task was scaled; the keys stay, since running pods use them."""
         wanted = _encoded(self._config)
         return None if (found.get("data") or {}).get("config") == wanted else {"data": {"config": wanted}}
 
     @cached_property
     def _config(self) -> str:
-        """The client's configuration."""
+        """The configuration of the SSH client."""
         lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
         for task in self.tasks:
             for host, domain in self.hosts(task):
@@ -71,8 +71,8 @@ class Ssh(JobPlugin):
 def new_keys() -> tuple[str, str]:
     """A private key (PKCS#1, PEM) and the public one (as OpenSSH writes it).
 
-    This is the one random value that a controller makes: keys derived from the job would not be secret. They are
-    made when the Secret is, once, which takes tens of milliseconds.
+    This is the only random value of a controller: keys derived from the job would not be secret. They are generated
+    once, with the Secret, which takes tens of milliseconds.
     """
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - for few jobs, and takes long
     from cryptography.hazmat.primitives.asymmetric import rsa  # noqa: PLC0415

@@ -33,7 +33,7 @@ class Svc(JobPlugin):
 
     @property
     def belongings(self) -> Sequence[Belonging]:
-        """ConfigMap, Service and, unless it is switched off, NetworkPolicy."""
+        """The ConfigMap, the Service and, unless it is disabled, the NetworkPolicy."""
         name = name_of(self.job)
         kept = [
             Belonging(CONFIG_MAPS, self._config_map, lambda: {"data": self._data}, self._refreshed),
@@ -44,7 +44,7 @@ class Svc(JobPlugin):
         return kept
 
     def on_pod(self, pod: Pod, task: Task, index: int) -> None:
-        """Name the pod, and mount and name the lists of names."""
+        """Set the host name of the pod, mount the lists of hosts, and set their variables."""
         spec = pod["spec"]
         if not spec.get("hostname"):
             spec["hostname"] = pod["metadata"]["name"]
@@ -60,7 +60,7 @@ class Svc(JobPlugin):
 
     @cached_property
     def _variables(self) -> list[dict[str, Any]]:
-        """References to what the ConfigMap says, in order of the tasks."""
+        """References to the values of the ConfigMap, in the order of the tasks."""
         keys = [f"VC_{_variable_part(task)}_{what}" for task in self.tasks for what in ("HOSTS", "NUM")]
         return [{"name": key, "valueFrom": {"configMapKeyRef": {"name": self._config_map, "key": key}}} for key in keys]
 
@@ -75,7 +75,7 @@ class Svc(JobPlugin):
         return data
 
     def _refreshed(self, found: Obj) -> dict[str, Any] | None:
-        """After a task was scaled the lists are other ones."""
+        """Update the lists after a task was scaled."""
         has = found.get("data") or {}
         if has == self._data:
             return None
@@ -97,5 +97,5 @@ class Svc(JobPlugin):
 
 
 def _variable_part(task: str) -> str:
-    """A task as variables name it."""
+    """The name of a task in variables."""
     return task.replace("-", "_").upper()

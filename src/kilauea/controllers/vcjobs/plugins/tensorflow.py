@@ -26,7 +26,7 @@ class Tensorflow(JobPlugin):
         self._roles = {"ps": flags.ps, "worker": flags.worker, "chief": flags.chief, "evaluator": flags.evaluator}
 
     def on_pod(self, pod: Pod, task: Task, index: int) -> None:
-        """Say what the cluster is and which part of it the pod is; a pod on its own needs no cluster."""
+        """Describe the cluster and the role of the pod in it; a single pod needs no cluster."""
         if sum(map(self.replicas, self.tasks)) == len(self.tasks) == 1:
             return
         name = task_name(task)
@@ -37,7 +37,7 @@ class Tensorflow(JobPlugin):
 
     @cached_property
     def _cluster(self) -> str:
-        """The addresses of each role that has a task, as JSON; encoded once for all pods."""
+        """The addresses of each role with a task, as JSON; encoded once for all pods."""
         port = self._flags.port
         found = {
             role: [f"{each}:{port}" for each in self.addresses(task)]

@@ -1,4 +1,4 @@
-"""Amounts with which resource claims count in quotas of queues: devices by class, and amounts of their capacities.
+"""Amounts that resource claims count in quotas of queues: devices by class, and amounts of their capacities.
 
 `deviceclass/<class>` is a number of devices, `<capacity>.deviceclass/<class>` an amount; both in thousandths, as other
 resources with a domain. A claim that several pods share counts once.
@@ -18,7 +18,7 @@ Charges = dict[str, int]
 
 
 def is_of_devices(name: str) -> bool:
-    """Return True if a resource of a quota is about devices of a class."""
+    """Return True if a resource of a quota refers to devices of a class."""
     before, found, after = name.partition(CLASS)
     return bool(found and after) and (not before or (before.endswith(".") and len(before) > 1))
 
@@ -29,7 +29,7 @@ def class_of_quota(name: str) -> str:
 
 
 def charges_of(demand: Demand, *, capacities: bool) -> Charges:
-    """Charges of a claim: exact requests with a count. Those for all devices, and alternatives, count nothing."""
+    """Charges of a claim: exact requests with a count. Requests for all devices and alternatives count nothing."""
     out: Charges = {}
     for request in demand.requests:
         way = request.ways[0] if len(request.ways) == 1 else None

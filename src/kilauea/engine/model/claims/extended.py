@@ -22,13 +22,13 @@ from kilauea.engine.model.claims.inventory import Inventory
 from kilauea.engine.model.nodes import Offer
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
-"""Each class serves this resource with its own name at the end."""
+"""Prefix of the resource that each class serves, followed by its name."""
 UNIT = 1000
 """Amounts of extended resources are thousandths."""
 LONGEST_BASE = 57
 """Characters of the name of a special claim before its suffix."""
 UNLIMITED = 1 << 20
-"""Devices that claims share without a limit count as so many, more than the pods of any node."""
+"""Number of shares of a device without a limit, more than the pods of any node."""
 NO_AMOUNT = Ask("", "", (), False, 1, False, (), (), "")
 
 
@@ -36,11 +36,11 @@ class ContainerAsk(NamedTuple):
     """Extended resources that one container requests."""
 
     container: int
-    """Among the init containers and the containers after them."""
+    """Index among the init containers and the containers after them."""
     short: bool
-    """It ends before the containers after it start: an init container other than a sidecar."""
+    """True if it ends before the containers after it start: an init container other than a sidecar."""
     amounts: tuple[tuple[str, int, int], ...]
-    """Resource, its place among all requests of the container by name, and number of devices."""
+    """Resource, its index among all requests of the container by name, and number of devices."""
 
 
 class ServedRequest(NamedTuple):
@@ -52,15 +52,15 @@ class ServedRequest(NamedTuple):
 
 
 class SpecialDemand(NamedTuple):
-    """The content of a special claim, if devices serve all resources that a class has."""
+    """The content of a special claim, if devices serve all the resources that have a class."""
 
     demand: Demand
     served: tuple[ServedRequest, ...]
     resources: tuple[str, ...]
-    """By request of the demand: the resource that it stands for."""
+    """The resource of each request of the demand."""
 
     def on(self, by_class: Collection[str]) -> SpecialDemand:
-        """The content on a node where devices serve some of the resources."""
+        """Return the content on a node where devices serve only some of the resources."""
         kept = [at for at, resource in enumerate(self.resources) if resource in by_class]
         if len(kept) == len(self.resources):
             return self
@@ -69,7 +69,7 @@ class SpecialDemand(NamedTuple):
         return SpecialDemand(demand, served, tuple(self.resources[at] for at in kept))
 
     def of_requests(self, names: Collection[str]) -> SpecialDemand:
-        """The content of the claim that has some of the requests."""
+        """Return the content of the claim with only some of the requests."""
         found = zip(self.demand.requests, self.resources, strict=True)
         return self.on({resource for request, resource in found if request.name in names})
 
@@ -120,7 +120,7 @@ def is_extended(name: str) -> bool:
 
 
 def served_by(classes: Iterable[Class]) -> dict[str, str]:
-    """By extended resource the class that serves it: of several the newest, of equally old ones the first by name."""
+    """The class that serves each extended resource: of several, the newest, then the first by name."""
     out: dict[str, str] = {}
     by_name = sorted(classes, key=lambda each: each.name, reverse=True)
     for of in sorted(by_name, key=lambda each: each.created):
@@ -135,7 +135,7 @@ def special_demand(asks: tuple[ContainerAsk, ...], classes: tuple[tuple[str, str
     """The content of the special claim of a pod.
 
     Args:
-        asks: what its containers request.
+        asks: the requests of its containers.
         classes: resources and the classes that serve them, by resource.
     """
     requests: list[tuple[Request, str]] = []
@@ -154,8 +154,8 @@ def special_demand(asks: tuple[ContainerAsk, ...], classes: tuple[tuple[str, str
 def _requests(asks: Iterable[ContainerAsk], resource: str) -> tuple[dict[str, int], list[ServedRequest]]:
     """Requests for one resource, with their numbers of devices, and the containers that they serve.
 
-    An init container uses the devices of the containers that start after it, and beside them only what it requests
-    more; of several init containers the one that requests the most decides, as they run one after another.
+    An init container uses the devices of the containers that start after it, and others only for the excess; of several
+    init containers, the one that requests the most decides, as they run in sequence.
     """
     wanted = [
         (ask, f"container-{ask.container}-request-{place}", number)
@@ -183,23 +183,23 @@ def _requests(asks: Iterable[ContainerAsk], resource: str) -> tuple[dict[str, in
 
 
 def special_name(pod: str, uid: str, number: int = 0) -> str:
-    """A name for the special claim of a pod; it follows from the pod's uid, so that none is made twice.
+    """Return a name for the special claim of a pod; it depends on the pod's UID, so it is never created twice.
 
     Args:
         pod: name of the pod.
         uid: its UID.
-        number: of its names; other than 0 where a claim that is not the pod's has the names before it.
+        number: counts up from 0 while a claim that is not the pod's has the name.
     """
     base = f"{pod}{wire.OF_EXTENDED_RESOURCES}"[:LONGEST_BASE].rstrip("-.")
     text = f"{uid}/{number}" if number else uid
     return f"{base}-{hashlib.sha256(text.encode()).hexdigest()[:5]}"
 
 
-# --- what nodes offer by it
+# --- amounts that nodes offer
 
 
 def offers(inventory: Inventory, classes: Mapping[str, Class], served: Iterable[tuple[str, str]]) -> dict[str, Offer]:
-    """By resource, how much of it devices serve; a device that claims share counts for each share."""
+    """The amount of each resource that devices serve; a device that claims share counts for each share."""
     shares = np.array([_shares(device) for device in inventory.devices], dtype=np.int64)
     out: dict[str, Offer] = {}
     for resource, of in served:
@@ -214,7 +214,7 @@ def offers(inventory: Inventory, classes: Mapping[str, Class], served: Iterable[
 
 
 def _shares(device: Device) -> int:
-    """Claims that can have a share of a device, each the amount for claims that request none."""
+    """The number of claims that can share a device, with the amount for claims that do not request one."""
     if device.shared is None:
         return 1
     amounts = ((each.value, each.taken(None) or 0) for each in device.shared.values())

@@ -17,7 +17,7 @@ from kilauea.engine.model.resources import MOST_PODS, within
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
 MOST_COUNT = 1 << 40
-"""Larger counts are cut to this, which no cluster has."""
+"""Larger counts are reduced to this, which no cluster has."""
 
 
 class DeviceId(NamedTuple):
@@ -28,7 +28,7 @@ class DeviceId(NamedTuple):
     device: str
 
 
-# --- what is asked
+# --- requests
 
 
 class Ask(NamedTuple):
@@ -39,17 +39,17 @@ class Ask(NamedTuple):
     class_name: str
     selectors: tuple[str, ...]
     all: bool
-    """All devices that match, at least one; else a number of them."""
+    """True for all matching devices, at least one; False for a number of them."""
     number: int
     admin: bool
-    """Access beside the user of the device, for its administration."""
+    """Admin access, in addition to the user of the device."""
     tolerations: tuple[TolerationKey, ...]
     capacity: tuple[tuple[str, int], ...]
-    """The least that a device must have, in thousandths."""
+    """The minimum capacities of a device, in thousandths."""
     problem: str
-    """The reason why it can never be satisfied; empty for most."""
+    """The reason why it can never be satisfied; empty if it can."""
     patience: tuple[int | None, ...] = ()
-    """For each toleration, the seconds for which it holds; None forever."""
+    """Seconds for which each toleration holds; None for no limit."""
 
 
 class Request(NamedTuple):
@@ -60,14 +60,14 @@ class Request(NamedTuple):
 
 
 class Constraint(NamedTuple):
-    """An attribute that the devices of some requests (none named: of all) share, or in which they all differ."""
+    """An attribute that must be equal, or distinct, for the devices of some requests (empty: of all)."""
 
     requests: tuple[str, ...]
     attribute: str
     distinct: bool
 
     def concerns(self, ask: Ask, request: str) -> bool:
-        """Return True if the devices of a request are bound by it."""
+        """Return True if the constraint applies to the devices of a request."""
         return not self.requests or request in self.requests or ask.name in self.requests
 
 
@@ -83,12 +83,12 @@ class Demand:
 
     @cached_property
     def _hash(self) -> int:
-        """Found once, as demands are looked up for every pod with claims."""
+        """Cached, as demands are looked up for every pod with claims."""
         return hash((self.requests, self.constraints))
 
     @cached_property
     def by_name(self) -> Mapping[str, Ask]:
-        """The ways to satisfy its requests."""
+        """The ways to satisfy its requests, by name."""
         return {way.name: way for request in self.requests for way in request.ways}
 
     @cached_property
@@ -98,13 +98,13 @@ class Demand:
 
 
 class Grant(NamedTuple):
-    """A device that a request got."""
+    """A device allocated to a request."""
 
     request: str
     device: DeviceId
     admin: bool
     consumed: tuple[tuple[str, int], ...] = ()
-    """Amounts of its capacities, by `domain/name` and in thousandths, of a device that several claims share."""
+    """Consumed capacities of a device that several claims share, by `domain/name`, in thousandths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +115,21 @@ class Claim:
     name: str
     uid: str
     owner: str
-    """UID of the pod that it was made for; empty for one that pods share."""
+    """UID of the pod that it was created for; empty for a claim that pods share."""
     demand: Demand
     allocated: bool
     grants: tuple[Grant, ...]
     terms: tuple[NodeTerm, ...] | None
-    """The nodes that reach what was allocated; None for all."""
+    """The nodes that reach the allocated devices; None for all."""
     reserved: tuple[tuple[str, str], ...]
-    """Name and UID of the pods that may use it."""
+    """Name and UID of the pods for which it is reserved."""
     deleting: bool
     config: tuple[wire.DeviceConfiguration, ...]
-    """Parameters for drivers, as they are written."""
+    """Parameters for drivers, as written."""
     special: str = ""
-    """The pod of whose extended resources it consists, as `namespace/name`; empty for all other claims."""
+    """The pod whose extended resources it serves, as `namespace/name`; empty for other claims."""
     exists: bool = True
-    """False for a special claim that is made when its pod is bound."""
+    """False for a special claim that is created when its pod is bound."""
 
 
 def _ask(name: str, of: wire.DeviceSubRequest) -> Ask:
@@ -160,7 +160,7 @@ def _ask(name: str, of: wire.DeviceSubRequest) -> Ask:
 
 
 def demand_of(spec: wire.ResourceClaimSpec) -> Demand:
-    """Read what a claim asks; what cannot be satisfied is a problem of its request, never an error."""
+    """Read the requests of a claim; an unsatisfiable request gets a problem, never an error."""
     asked = spec.devices or wire.DeviceClaim()
     requests = []
     for each in asked.requests or ():
@@ -192,13 +192,13 @@ def grants_of(allocation: wire.Allocation) -> tuple[Grant, ...]:
     """The devices of a claim.
 
     Raises:
-        ValueError: an amount of its devices cannot be read.
+        ValueError: an amount of its devices is invalid.
     """
     return tuple(_grant(each) for each in allocation.devices.results or ())
 
 
 def full_name(driver: str, name: str) -> str:
-    """The name of an attribute or capacity with its domain, which is the driver unless it is stated."""
+    """The name of an attribute or capacity with its domain, by default the driver's."""
     return name if "/" in name else f"{driver}/{name}"
 
 
@@ -206,7 +206,7 @@ def claim_of(obj: wire.ResourceClaim) -> Claim:
     """Read a claim.
 
     Raises:
-        ValueError: an amount of its devices cannot be read.
+        ValueError: an amount of its devices is invalid.
     """
     allocation = obj.status.allocation if obj.status else None
     owners = [o for o in obj.metadata.owner_references or () if o.controller and o.kind == "Pod"]
@@ -229,11 +229,11 @@ def claim_of(obj: wire.ResourceClaim) -> Claim:
     )
 
 
-# --- what there is
+# --- devices
 
 
 class Fault(NamedTuple):
-    """Something that is skipped, and why."""
+    """An object or part that is skipped, and the reason."""
 
     where: str
     message: str
@@ -246,11 +246,11 @@ class Reach:
     node: str = ""
     terms: tuple[NodeTerm, ...] | None = None
     selector: NodeSelector | None = field(default=None, compare=False)
-    """The terms as they are written."""
+    """The terms as written."""
 
     @classmethod
     def of(cls, part: wire.ResourceSliceSpec | wire.BasicDevice) -> Reach:
-        """Read what a slice, or a device of it, says."""
+        """Read the nodes of a slice, or of a device in it."""
         if part.node_name:
             return cls(part.node_name)
         return cls("", node_terms_of(part.node_selector), part.node_selector)
@@ -264,7 +264,7 @@ class Binding(NamedTuple):
     failures: tuple[str, ...]
     """None of them may be true."""
     to_node: bool
-    """The claim is available on the chosen node only, although other nodes reach the device."""
+    """True if the claim is available only on the chosen node, although other nodes reach the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,9 +281,9 @@ class Device:
     """By `set/counter` of its pool, in thousandths."""
     taints: tuple[TaintKey, ...]
     shared: dict[str, Shared] | None = None
-    """Capacities by `domain/name`, of a device that several claims share; None for others."""
+    """Capacities by `domain/name` of a device that several claims share; None for others."""
     binding: Binding | None = None
-    """None for a device that needs no preparation before pods are bound."""
+    """None if the device needs no preparation before pods are bound."""
 
     @property
     def view(self) -> dict[str, Any]:
@@ -308,7 +308,7 @@ class Slice:
     pool: str
     generation: int
     count: int
-    """Slices that the pool has."""
+    """Number of slices in the pool."""
     devices: tuple[Device, ...]
     counters: tuple[tuple[str, int], ...]
     """By `set/counter`, in thousandths."""
@@ -316,7 +316,7 @@ class Slice:
 
 
 def slice_of(obj: wire.ResourceSlice) -> Slice:
-    """Read a slice; devices that cannot be read are left out, and named in its faults."""
+    """Read a slice; invalid devices are skipped and reported in its faults."""
     spec, faults = obj.spec, []
     devices = []
     for each in spec.devices or ():
@@ -343,15 +343,15 @@ def slice_of(obj: wire.ResourceSlice) -> Slice:
 
 
 class TaintRule(NamedTuple):
-    """A taint for devices of some driver, pool and name; None for any."""
+    """A taint for devices by driver, pool and name; None for any."""
 
     name: str
     names: tuple[str | None, str | None, str | None]
     taint: TaintKey
     class_name: str = ""
-    """A class of which the devices must be."""
+    """The class that the devices must match."""
     selectors: tuple[str, ...] = ()
-    """Expressions that must be true for the devices."""
+    """Expressions that must be true for a device."""
 
     def concerns(self, device: Device) -> bool:
         """Return True if a device gets the taint.
@@ -365,7 +365,7 @@ class TaintRule(NamedTuple):
 
 
 def taint_rule_of(obj: wire.DeviceTaintRule) -> TaintRule | None:
-    """Read a rule for taints; None for one that excludes no device."""
+    """Read a taint rule; None for one that excludes no device."""
     of = obj.spec.device_selector
     if of is None or obj.spec.taint.effect not in HARD_EFFECTS:
         return None
@@ -387,7 +387,7 @@ def _device(spec: wire.ResourceSliceSpec, device: wire.Device) -> Device:
     """Read a device.
 
     Raises:
-        ValueError: a version or a quantity cannot be read.
+        ValueError: a version or a quantity is invalid.
     """
     facts = device.basic or device
 
@@ -434,7 +434,7 @@ class Class:
     extended: str = ""
     """The extended resource that its devices serve."""
     created: str = ""
-    """Its creation time, as it is written."""
+    """Its creation time, as written."""
 
 
 def class_of(obj: wire.DeviceClass) -> Class:

@@ -1,8 +1,8 @@
 """The devices of all slices as columns, and those that match a request.
 
-Devices stand in the order in which they are tried: those of one node before those of several, then by driver, pool and
-slice, then as the slice lists them. Devices with binding conditions are tried after all others that a node reaches.
-Devices of equal content are judged once by each selector.
+Devices are in the order in which they are tried: those of one node before those of several, then by driver, pool and
+slice, then in the order of the slice. Devices with binding conditions are tried after all others that a node reaches.
+Each selector is evaluated once for devices with equal content.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 SHARED, UNREACHED = -1, -2
 FEW = 8
-"""This many nodes are looked at one by one."""
+"""Up to this many nodes are checked one by one."""
 
 
 Amounts = tuple[tuple[int, int], ...]
-"""Counters, and how much is taken of each."""
+"""Counters, and the amount taken from each."""
 
 
 class Use(NamedTuple):
-    """The devices that a claim has.
+    """The devices of a claim.
 
     Attributes:
-        rows: of the devices.
-        amounts: what it takes of devices that it shares with other claims.
+        rows: rows of the devices.
+        amounts: the amounts taken from devices that it shares with other claims.
     """
 
     rows: tuple[int, ...]
@@ -50,18 +50,18 @@ class Inventory:
     Attributes:
         nodes: the nodes that reach them.
         devices: all devices, in order.
-        index: by name, the row of a device.
+        index: rows of the devices, by name.
         node_of: (D,) row of the node of each device; SHARED if several nodes reach it, UNREACHED if none does.
-        places: the same as a list, for a look at few devices.
+        places: the same as a list, for access to few devices.
         faults: slices, pools and devices that are skipped.
-        shared: devices that several nodes reach: which nodes (N,), and the rows of the devices.
+        shared: devices that several nodes reach: the nodes (N,), and the rows of the devices.
         multiple: (D,) devices that several claims share.
         to_node: rows of the devices that bind their claims to the chosen node.
         counted: (D,) devices of which counters decide if they can be had: those that several claims share, and those
             that take of counters of their pool.
-        consumes: by device, the counters that it takes of while it is in use, and how much.
-        capacities: by device that several claims share, the counters of its capacities by name.
-        counters: (C,) what there is of each counter.
+        consumes: by device, the counters that it consumes while in use, and the amounts.
+        capacities: by device that several claims share, the counters of its capacities, by name.
+        counters: (C,) total of each counter.
     """
 
     def __init__(self, slices: Sequence[Slice], nodes: NodeTable, rules: Sequence[TaintRule] = ()) -> None:
@@ -108,7 +108,7 @@ class Inventory:
         return len(self.devices)
 
     def _capacities(self, start: int) -> list[dict[str, int]]:
-        """Counters of the devices that several claims share, from a number on."""
+        """Counters of the devices that several claims share, numbered from `start`."""
         out = []
         for device in self.devices:
             names = list(device.shared or ())
@@ -146,7 +146,7 @@ class Inventory:
         return devices, counters
 
     def _tainted(self, device: Device, rules: Sequence[TaintRule]) -> Device:
-        """A device with the taints that rules put on it."""
+        """Return a device with the taints of the rules."""
         taints = set()
         for rule in rules:
             try:
@@ -183,7 +183,7 @@ class Inventory:
         return sorted(out, key=lambda row: (row in prepared, row)) if prepared else sorted(out)
 
     def reached_by(self, nodes: Mask) -> Mask:
-        """(D,) devices that any of some nodes (N,) reaches."""
+        """(D,) devices that any of the nodes (N,) reaches."""
         out = np.zeros(len(self), dtype=bool)
         local = self.node_of >= 0
         out[local] = nodes[self.node_of[local]]
@@ -192,7 +192,7 @@ class Inventory:
         return out
 
     def count(self, chosen: Mask, rows: Rows | None = None, free: Mask | None = None) -> NDArray[np.int64]:
-        """(n,) number of the chosen devices (that are free) that nodes reach: all nodes, or those in some rows."""
+        """(n,) number of chosen (and free) devices that nodes reach: all nodes, or those in some rows."""
         if rows is not None and len(rows) <= FEW:
             return np.array([self._count_at(chosen, free, row) for row in rows.tolist()], dtype=np.int64)
         counts = self.sums(chosen if free is None else chosen & free)
@@ -214,14 +214,14 @@ class Inventory:
         return sum(int(np.count_nonzero(part)) for part in parts)
 
     def likeness(self, node: int, used: Mask) -> tuple[int, bytes] | None:
-        """Equal for nodes whose devices are equal and are in use alike; None where counters or other nodes matter."""
+        """A key that is equal for nodes with equal devices and usage; None where counters or other nodes matter."""
         if self._numbers is None:
             self._numbers = self._numbered()
         number = self._numbers[node]
         return None if number < 0 else (number, used[slice(*self.starts[node : node + 2])].tobytes())
 
     def _numbered(self) -> list[int]:
-        """By node a number of its devices, equal for equal ones; -1 where counters or other nodes matter."""
+        """By node, a number that is equal for equal devices; -1 where counters or other nodes matter."""
         known: dict[bytes, int] = {}
         kinds, out = self._kinds()[1], []
         for node in range(len(self.nodes)):
@@ -230,7 +230,7 @@ class Inventory:
             out.append(-1 if apart else known.setdefault(kinds[local].tobytes(), len(known)))
         return out
 
-    # --- what matches
+    # --- matching
 
     def matching(self, ask: Ask, of: Class) -> Mask:
         """(D,) devices that a request accepts.
@@ -265,7 +265,7 @@ class Inventory:
         return out
 
     def share(self, wanted: tuple[tuple[str, int], ...], row: int) -> Amounts | None:
-        """Counters of its capacities that a claim takes of a device with others; None if it cannot have so much."""
+        """The counters that a claim consumes of a shared device's capacities; None if the amounts are not possible."""
         if (wanted, row) not in self._shares:
             self._shares[wanted, row] = self._share(dict(wanted), self.devices[row], self.capacities[row])
         return self._shares[wanted, row]
@@ -281,7 +281,7 @@ class Inventory:
         return tuple(out)
 
     def _selected(self, expression: str) -> Mask:
-        """(D,) devices for which an expression is true; those for which it fails are skipped, with a fault."""
+        """(D,) devices for which an expression is true; devices for which it fails are skipped, with a fault."""
         known = self._by_expression.get(expression)
         if known is not None:
             return known
@@ -291,7 +291,7 @@ class Inventory:
         for first in firsts:
             try:
                 verdicts.append(matches(self.devices[first].view))
-            except CelCostError as error:  # it would cost as much for each device
+            except CelCostError as error:  # the cost would be the same for each device
                 raise CelCostError(f"{error}: use fewer all, exists, map and filter") from error
             except CelError as error:
                 verdicts.append(False)
@@ -302,7 +302,7 @@ class Inventory:
         return known
 
     def _kinds(self) -> tuple[list[int], NDArray[np.intp]]:
-        """Devices of which no two have equal content, and for every device the number of its like."""
+        """Devices with distinct content, and for every device the index of its equal."""
         if self._profiles is None:
             known: dict[tuple[object, ...], int] = {}
             firsts: list[int] = []
@@ -318,7 +318,7 @@ class Inventory:
         return self._profiles
 
     def column(self, attribute: str) -> NDArray[np.intp]:
-        """(D,) number of the value that each device has for an attribute; -1 without it."""
+        """(D,) number of each device's value of an attribute; -1 without it."""
         known = self._columns.get(attribute)
         if known is None:
             values: dict[str, int] = {}
@@ -330,7 +330,7 @@ class Inventory:
         return known
 
     def use_of(self, grants: Iterable[Grant]) -> Use:
-        """The devices that a claim has, and its shares; those for administration and those that are gone left out."""
+        """The devices of a claim and its shares, without admin access and without devices that no longer exist."""
         rows, amounts = [], []
         for grant in grants:
             row = self.index.get(grant.device, -1)
@@ -341,7 +341,7 @@ class Inventory:
         return Use(tuple(rows), tuple(amounts))
 
     def rows_of(self, ids: Iterable[DeviceId]) -> list[int]:
-        """Rows of devices, those that are gone left out."""
+        """Rows of devices, without those that no longer exist."""
         return [row for each in ids if (row := self.index.get(each, -1)) >= 0]
 
 
@@ -350,7 +350,7 @@ def _capacity(device: Device, name: str) -> int:
 
 
 def _pool_problem(parts: Sequence[Slice]) -> str:
-    """The reason why a pool cannot be used: slices of it are missing, or devices have the same name."""
+    """The reason why a pool cannot be used: missing slices, or devices with the same name."""
     if len(parts) < parts[0].count:
         return f"{len(parts)} of its {parts[0].count} slices of generation {parts[0].generation} exist"
     names = Counter(device.id.device for part in parts for device in part.devices)

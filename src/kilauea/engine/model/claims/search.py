@@ -1,7 +1,7 @@
 """Devices for the claims of one pod on one node: the first complete choice, in the order of requests and devices.
 
-Depth first with a bound on its steps, so a claim that is hard to satisfy delays nothing. Of devices that no request and
-no constraint tells apart, only the first is tried at each place.
+Depth first with a limit on the steps, so a claim that is hard to satisfy does not delay others. Of devices that no
+request or constraint distinguishes, only the first is tried at each step.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kilauea.engine.model.claims.facts import Ask, Constraint, Demand
 from kilauea.engine.model.claims.inventory import Amounts, Inventory, Mask
 
 MOST_STEPS = 20_000
-"""After this many devices tried, a node is skipped."""
+"""After trying this many devices, a node is skipped."""
 MOST_DEVICES = 32
-"""A claim gets at most this many devices, as in Kubernetes."""
+"""Maximum number of devices of a claim, as in Kubernetes."""
 MOST_OF_A_POD = 256
-"""The claims of a pod get at most this many devices together."""
+"""Maximum number of devices of all claims of a pod."""
 
 
 class Choice(NamedTuple):
@@ -33,13 +33,13 @@ class Choice(NamedTuple):
     device: int
     admin: bool
     amounts: Amounts = ()
-    """Counters that it takes of, beyond those that the use of the device takes."""
+    """Counters that it consumes, other than those consumed by using the device at all."""
     spent: Amounts = ()
-    """All counters that it takes of."""
+    """All counters that it consumes."""
 
 
 class Slot(NamedTuple):
-    """A request of a claim that waits for devices."""
+    """A request of a claim that needs devices."""
 
     claim: int
     request: int
@@ -51,12 +51,12 @@ class Search:
 
     Attributes:
         inventory: the devices.
-        demands: what the claims ask.
+        demands: the requests of the claims.
         masks: (D,) devices that match, by ask.
         here: rows of the devices that the node reaches, in order.
         free: (D,) devices that are not in use, or that several claims share.
         used: (D,) devices that are in use.
-        left: (C,) what is left of the counters.
+        left: (C,) remaining amounts of the counters.
     """
 
     inventory: Inventory
@@ -77,7 +77,7 @@ class Search:
         return tuple(self.chosen) if self._fill(slots, 0) else None
 
     def _fill(self, slots: Sequence[Slot], at: int) -> bool:
-        """Find devices for all slots from one on."""
+        """Find devices for all slots from `at` on."""
         if at == len(slots):
             return True
         if len(self.chosen) > MOST_OF_A_POD:
@@ -108,7 +108,7 @@ class Search:
     def _choose(
         self, slots: Sequence[Slot], at: int, way: Ask, matching: Sequence[int], start: int, missing: int
     ) -> bool:
-        """Choose the missing devices of a slot among those from `start` on, then fill the slots after it."""
+        """Choose the missing devices of a slot from `start` on, then fill the slots after it."""
         if not missing:
             return self._fill(slots, at + 1)
         failed: set[tuple[object, ...]] = set()
@@ -118,11 +118,11 @@ class Search:
             if self.steps > MOST_STEPS:
                 return False
             row = matching[number]
-            # Mostly the first device will do, and nothing need be known of what it is like.
+            # The first device usually fits, so its likeness is not computed in advance.
             if failed and self._likeness(row) in failed:
                 continue
             if self._take(slots[at], way, row):
-                again = not way.all and bool(self.inventory.multiple[row])  # a share of it may be had again
+                again = not way.all and bool(self.inventory.multiple[row])  # another share of it may be available
                 if self._choose(slots, at, way, matching, number + (not again), missing - 1):
                     return True
                 self._give_back(way)
@@ -132,7 +132,7 @@ class Search:
         return False
 
     def _likeness(self, row: int) -> tuple[object, ...]:
-        """Equal for devices of which one will do as well as the other."""
+        """A key that is equal for interchangeable devices."""
         inventory = self.inventory
         values = [int(inventory.column(c.attribute)[row]) for d in self.demands for c in d.constraints]
         matches = [bool(mask[row]) for mask in self.masks.values()]
@@ -140,7 +140,7 @@ class Search:
         return (*values, *matches, row in self.taken, bool(self.used[row]), inventory.consumes[row], *own)
 
     def _take(self, slot: Slot, way: Ask, row: int) -> bool:
-        """Take a device, if nothing speaks against it."""
+        """Take a device, unless something prevents it."""
         request = self.demands[slot.claim].requests[slot.request].name
         amounts: Amounts = ()
         spent: Amounts = ()
@@ -149,7 +149,7 @@ class Search:
             if self.taken[row] and not several:
                 return False
             amounts = (self.inventory.share(way.capacity, row) or ()) if several else ()
-            # Shares of one device use it once.
+            # Several shares of one device use it once.
             first = not (several and (self.taken[row] or self.used[row]))
             spent = (*amounts, *self.inventory.consumes[row]) if first else amounts
             if any(self.left[counter] < amount for counter, amount in spent):
@@ -177,7 +177,7 @@ class Search:
                 self.left[counter] += amount
 
     def _agrees(self, constraint: Constraint, slot: Slot, row: int) -> bool:
-        """Return True if a device keeps a constraint beside what is chosen."""
+        """Return True if a device satisfies a constraint together with the chosen ones."""
         column = self.inventory.column(constraint.attribute)
         if column[row] < 0:
             return False

@@ -1,7 +1,7 @@
-"""Nodes by a pod's extended resources that devices serve there, and those that they offer themselves.
+"""Nodes by a pod's extended resources that devices serve there, and those that the nodes offer themselves.
 
-What a pod claims differs between these kinds of nodes: where a device plugin offers a resource, the pod needs no
-devices of a class for it.
+The claim of a pod differs between these kinds of nodes: if a device plugin offers a resource, the pod needs no devices
+of a class for it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kilauea.engine.model.nodes import NodeTable
 
 
 def _columns(nodes: NodeTable, content: SpecialDemand) -> tuple[list[str], NDArray[np.bool_]]:
-    """The resources of a pod, each once, and (r, N) where devices serve them."""
+    """The resources of a pod, without repeats, and (r, N) True where devices serve them."""
     names = list(dict.fromkeys(content.resources))
     none = np.zeros(len(nodes), dtype=bool)
     return names, np.array([nodes.by_class.get(name, none) for name in names], dtype=bool).reshape(-1, len(nodes))
 
 
 def served_alike(nodes: NodeTable, content: SpecialDemand, rows: Rows) -> Iterator[tuple[Mask, frozenset[str]]]:
-    """Split nodes by the resources that devices serve there: (n,) which nodes, and the resources."""
+    """Split nodes by the resources that devices serve there: (n,) the nodes, and the resources."""
     names, columns = _columns(nodes, content)
     kinds, which = np.unique(columns[:, rows], axis=1, return_inverse=True)
     for kind in range(kinds.shape[1]):

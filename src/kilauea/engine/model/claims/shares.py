@@ -1,7 +1,7 @@
 """Shares of devices that several claims use: the amount of each capacity that a claim uses.
 
-What a claim takes is rounded up as the device says: to the next value of a list, or to the next step of a range. What
-then lies above the range, or below no value of the list, is not to be had from the device.
+The amount is rounded up according to the device: to the next value of a list, or to the next step of a range. An amount
+above the range or the largest value is not available.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class Shared:
 
     Attributes:
         name: as the slice writes it.
-        value: all of it.
-        default: the amount for claims that request none; None for all of it.
-        values: the amounts that claims may take, ascending; empty for any.
-        least: the least amount.
-        most: the most, None if there is no limit.
-        step: amounts are the least and multiples of the step above it; 0 for any.
+        value: the total.
+        default: the amount for claims that request none; None for the total.
+        values: the possible amounts, ascending; empty for any.
+        least: the minimum amount.
+        most: the maximum amount; None for no limit.
+        step: amounts are the minimum plus multiples of the step; 0 for any.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Shared:
     step: int = 0
 
     def taken(self, asked: int | None) -> int | None:
-        """The amount that a claim takes; None if the device does not give so much at a time."""
+        """The amount that a claim consumes; None if the device does not allow it."""
         amount = self._rounded(asked)
         return amount if amount <= self.value and self._is_valid(amount) else None
 

@@ -42,41 +42,41 @@ from kilauea.engine.model.nodes import NodeTable, Offer
 
 
 class ClaimRef(NamedTuple):
-    """A claim as a pod names it."""
+    """A reference of a pod to a claim."""
 
     name: str
     """The pod's own name for it."""
     key: str
-    """`namespace/name`; empty while the claim is not made yet, or if none is needed."""
+    """`namespace/name`; empty while the claim is not created yet, or if it is not needed."""
     template: str
-    """Key of the template that it is made from; empty for a claim that the pod names itself."""
+    """Key of the template from which it is created; empty for a claim that the pod names directly."""
     needed: bool
-    """False for a claim of a template that turned out not to be needed."""
+    """False for a claim of a template that turned out to be unnecessary."""
     special: bool = False
-    """The claim for the extended resources of the pod."""
+    """True for the claim for the extended resources of the pod."""
 
 
 class Wish(NamedTuple):
-    """One claim of a shape: the claim itself, where it matters which one it is, else only what it asks."""
+    """One claim of a shape: the claim itself if its identity matters, otherwise only its requests."""
 
     key: str
     demand: Demand
     special: SpecialDemand | None = None
-    """Of a special claim: its content if devices serve all resources; on single nodes it may be less."""
+    """For a special claim: its content if devices serve all resources; on single nodes it may be less."""
 
 
 BINDING_TIMEOUT = 600
-"""Seconds that binding conditions of devices have to become true, as in kube-scheduler."""
+"""Seconds for binding conditions of devices to become true, as in kube-scheduler."""
 
 
 class Decision(NamedTuple):
-    """Devices that a session gives to a claim that has none."""
+    """Devices that a session allocates to a claim without any."""
 
     grants: tuple[Grant, ...]
     use: Use
-    """The devices in the inventory, those of administrators' access left out."""
+    """The devices in the inventory, without admin access."""
     reaches: tuple[Reach, ...]
-    """The nodes that reach them, device by device, each once."""
+    """The nodes that reach them, for each device, without repeats."""
 
 
 class ClaimAllocation(NamedTuple):
@@ -87,11 +87,11 @@ class ClaimAllocation(NamedTuple):
     uid: str
     """Its UID."""
     allocation: wire.Allocation | None
-    """The devices that it gets, as its status says it; None if it has devices already."""
+    """The allocation in its status; None if it already has devices."""
     special: SpecialDemand | None = None
-    """Its content, if it is the claim for the extended resources of the pod; it is made if there is none."""
+    """Its content, if it is the claim for the extended resources of the pod; created if it does not exist."""
     timeout: int = BINDING_TIMEOUT
-    """Seconds that binding conditions of its devices have to become true."""
+    """Seconds for binding conditions of its devices to become true."""
 
 
 def claims_of_pod(pod: Pod) -> tuple[ClaimRef, ...]:
@@ -115,24 +115,24 @@ class ResourceClaimTable:
     def __init__(self) -> None:
         self.claims: dict[str, Claim] = {}
         self._demands: WeakValueDictionary[Demand, Demand] = WeakValueDictionary()
-        """Each demand of a claim once, as thousands of claims request the same."""
+        """Each distinct demand once, as thousands of claims request the same."""
         self.classes: dict[str, Class] = {}
         self.slices: dict[str, Slice] = {}
         self.taint_rules: dict[str, TaintRule | None] = {}
         self.binding_timeout = BINDING_TIMEOUT
-        """As the session that was opened last has it."""
+        """As set by the session opened last."""
         self.templates: dict[str, bool] = {}
-        """Templates that there are."""
+        """Existing templates."""
         self.decided: dict[str, Decision] = {}
-        """By claim: devices that the running sessions give it."""
+        """By claim: devices that the running sessions allocate."""
         self.special: dict[tuple[str, str], list[str]] = {}
-        """By key and UID of a pod the keys of the claims for its extended resources, mostly one."""
+        """By key and UID of a pod: keys of the claims for its extended resources, usually one."""
         self.contents: dict[str, SpecialDemand] = {}
-        """By special claim: what its pod requests."""
+        """By special claim: the requests of its pod."""
         self.stale_pods: dict[str, None] = {}
-        """Pods whose special claims came or went since `claim_extended` last looked at them."""
+        """Pods whose special claims changed since `claim_extended` last read them."""
         self._renamed: dict[str, None] = {}
-        """Pods whose special claims have other names than the usual ones, which other claims have."""
+        """Pods whose special claims have other names than usual, because other claims have these."""
         self._served: dict[str, str] | None = {}
         self._readable = True
         self._inventory: Inventory | None = None
@@ -150,20 +150,20 @@ class ResourceClaimTable:
 
     @property
     def kinds(self) -> list[str]:
-        """Kinds that are remembered here."""
+        """Kinds that are stored here."""
         return list(self._kinds)
 
     def keys(self, kind: str) -> list[str]:
-        """Keys of the objects of a kind; none for kinds that are not remembered here."""
+        """Keys of the objects of a kind; empty for kinds that are not stored here."""
         if kind == "ResourceClaim":
             return [key for key, claim in self.claims.items() if claim.exists]
         return list(self._kinds[kind][0]) if kind in self._kinds else []
 
     def put(self, obj: Object) -> None:
-        """Remember an object.
+        """Store an object.
 
         Raises:
-            ValueError: it cannot be read.
+            ValueError: the object is invalid.
         """
         table, read = self._kinds[obj.kind]
         key, found = object_label(obj), read(obj)
@@ -175,7 +175,7 @@ class ResourceClaimTable:
             self.stale_pods[found.special] = None
 
     def drop(self, kind: str, key: str) -> None:
-        """Forget an object."""
+        """Remove an object."""
         gone = self._kinds[kind][0].pop(key, None)
         self._forget(kind)
         if kind == "ResourceClaim" and gone is not None:
@@ -198,13 +198,13 @@ class ResourceClaimTable:
             self._inventory = None
 
     def inventory(self, nodes: NodeTable) -> Inventory:
-        """The devices of all slices, as the nodes reach them."""
+        """The devices of all slices, for these nodes."""
         if self._inventory is None or self._inventory.nodes is not nodes:
             self._inventory = Inventory(list(self.slices.values()), nodes, self._rules())
         return self._inventory
 
     def _rules(self) -> list[TaintRule]:
-        """The rules for taints, with the selectors of the classes that they name; those of unknown classes left out."""
+        """The taint rules, with the selectors of the classes that they name; rules with unknown classes are omitted."""
         out = []
         for rule in (self.taint_rules[name] for name in sorted(self.taint_rules)):
             if rule is not None and rule.class_name in self.classes:
@@ -214,10 +214,10 @@ class ResourceClaimTable:
         return out
 
     def wishes(self, refs: tuple[ClaimRef, ...], uid: str) -> tuple[Wish, ...]:
-        """The claims of a pod, as its shape has them.
+        """The claims of a pod, for its shape.
 
-        Of a claim that only this pod may use and that has no devices yet, only the content matters, so that the pods of
-        a job have one shape.
+        If only this pod may use a claim and the claim has no devices yet, only its content counts, so the pods of a job
+        have one shape.
         """
         out = []
         for ref in refs:
@@ -234,18 +234,18 @@ class ResourceClaimTable:
 
     @property
     def served(self) -> dict[str, str]:
-        """By extended resource the class whose devices serve it."""
+        """The class whose devices serve each extended resource."""
         if self._served is None:
             self._served = served_by(self.classes.values()) if self._readable else {}
         return self._served
 
     def readable(self, known: bool) -> None:
-        """Note if claims can be read; if not, it is unknown which devices are in use, and none serves a resource."""
+        """Set if claims can be read; if not, devices in use are unknown, and none serves a resource."""
         if known != self._readable:
             self._readable, self._served = known, None
 
     def offers(self, nodes: NodeTable, served: Iterable[tuple[str, str]]) -> dict[str, Offer]:
-        """By extended resource (and class), what devices serve of it."""
+        """By extended resource (and class), the amounts that devices serve."""
         return offers(self.inventory(nodes), self.classes, served)
 
     def claim_extended(
@@ -258,7 +258,7 @@ class ResourceClaimTable:
             uid: its UID.
             asks: the extended resources that it requests.
             served: resources, and the classes that serve them.
-            waits: it has no node yet.
+            waits: True if it does not have a node yet.
         """
         self.release_extended(pod, uid)
         known = self._special_of(pod, uid)
@@ -274,7 +274,7 @@ class ResourceClaimTable:
         return ClaimRef("", known.key, "", needed=True, special=True)
 
     def _special_of(self, pod: str, uid: str) -> Claim | None:
-        """The claim for the extended resources of a pod; of several one with devices, then the first by name."""
+        """The claim for the extended resources of a pod; of several, one with devices, then the first by name."""
         found = [self.claims[key] for key in self.special.get((pod, uid), ())]
         return min(found, key=lambda claim: (not claim.allocated, claim.key), default=None)
 
@@ -290,17 +290,17 @@ class ResourceClaimTable:
         return Claim(key, own, "", uid, demand, False, (), None, (), False, (), pod, exists=False)
 
     def release_extended(self, pod: str, uid: str) -> None:
-        """Forget what a pod would claim: it is gone, or is looked at again, or has a claim that exists."""
+        """Drop the claim that a pod would get: the pod is gone, is read again, or has an existing claim."""
         self._renamed.pop(pod, None)
         for claim in [self.claims[key] for key in self.special.get((pod, uid), ())]:
             if not claim.exists:
                 del self.claims[claim.key]
                 self._forget_special(claim)
 
-    # --- what a plan says
+    # --- results in plans
 
     def allocations(self, refs: tuple[ClaimRef, ...]) -> tuple[ClaimAllocation, ...]:
-        """The claims of a pod that starts, with the devices that those without any get."""
+        """The claims of a pod that starts, with the devices allocated to those without any."""
         out = []
         for ref in refs:
             claim = self.claims.get(ref.key)
@@ -355,18 +355,18 @@ class ResourceClaimTable:
 
 
 def _share_id(claim: Claim, number: int) -> str:
-    """The name of a share, in the form of a UUID; it follows from the claim, so that a plan can be made again."""
+    """The name of a share, in the form of a UUID; it depends on the claim alone, so plans are reproducible."""
     text = hashlib.sha256(f"{claim.uid or claim.key}/{number}".encode()).hexdigest()
     return "-".join((text[:8], text[8:12], f"4{text[13:16]}", f"8{text[17:20]}", text[20:32]))
 
 
 def _quantity(amount: int) -> str:
-    """An amount in thousandths as a quantity."""
+    """Format an amount in thousandths as a quantity."""
     return f"{amount}m" if amount % 1000 else format_amount("memory", amount // 1000)
 
 
 def _selector(reaches: tuple[Reach, ...]) -> NodeSelector | None:
-    """The nodes that reach all of some devices; None for all nodes."""
+    """The nodes that reach all of the devices; None for all nodes."""
     for reach in reaches:
         if reach.node:
             field = SelectorRequirement(key=NODE_NAME_FIELD, operator="In", values=[reach.node])

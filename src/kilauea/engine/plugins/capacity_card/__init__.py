@@ -96,7 +96,7 @@ BEST = 100.0
 """Score of a node that has the first of a pod's models; each further one counts half as much."""
 
 MOST_NOTES = 20
-"""Findings of one session about objects; the others are counted."""
+"""Findings about objects that one session reports; further ones are only counted."""
 
 NO_CARD = Rejection("NoCard", "node(s) had no card of a model that the pod names", hopeless=True)
 NO_QUOTA = Rejection("NoCardQuota", "node(s) had only cards of models of which the queue has no quota left")
@@ -152,7 +152,7 @@ class CapacityCard(Plugin):
         self._register_for_nodes(session)
 
     def _ledger(self) -> Ledger:
-        """The ledger of the cycle before, if nodes and arguments are still the same."""
+        """The ledger of the previous cycle, if nodes and arguments are unchanged."""
         state, nodes, given = self._session.state, self._session.nodes, self.arguments
         known = state.kept.get(self.name)
         if known is None or known[0][0] is not nodes or known[0][1] != given:
@@ -185,7 +185,7 @@ class CapacityCard(Plugin):
         if hidden > 0:
             session.findings.append(Finding(f"plugin {self.name}", f"{hidden} more findings of this kind"))
 
-    # --- what is odd
+    # --- oddities
 
     def _read_weight(self) -> float:
         """The weight of the scores, or 1 if it is not above 0."""
@@ -205,7 +205,7 @@ class CapacityCard(Plugin):
                 self._session.findings.append(Finding(where, message, code=code))
 
     def _look_around(self, ledger: Ledger) -> None:
-        """Note what is wrong with annotations and labels."""
+        """Report invalid annotations and labels."""
         session = self._session
         if self.arguments.by_owner:
             message = "allowServiceTypeByPodOwnerReferences is deprecated; use podOwnerReferenceToServiceType"
@@ -233,7 +233,7 @@ class CapacityCard(Plugin):
         self._charge(task, row, -1)
 
     def _charge(self, task: Task, row: int, times: int) -> None:
-        """A task comes to a node or leaves it. What it is charged there depends on nothing else, so the two agree."""
+        """Count a task that is added to a node or removed; its charge depends only on both, so the two cancel out."""
         try:
             amounts = self._book.charged(task, row)
         except CardFault as fault:
@@ -272,7 +272,7 @@ class CapacityCard(Plugin):
         return self._refusal(queue, task, dict(held.allocated))
 
     def _refusal(self, queue: Queue, task: Task, totals: dict[str, float]) -> Refusal | None:
-        """The reason why a queue that holds `totals` may not have a task too; the totals then have it too."""
+        """Return the reason why a queue that holds `totals` cannot hold a task as well; adds the task to the totals."""
         shut = closed(queue)
         if shut is not None:
             return shut
@@ -286,7 +286,7 @@ class CapacityCard(Plugin):
         return None if found is None else refusal(queue.name, found)
 
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        """Return True if a queue may reclaim for these tasks, that is, if it may have them at all."""
+        """Return True if a queue may reclaim for these tasks, that is, if its quota allows them at all."""
         totals = dict(self._holdings[queue.name].allocated)
         for task in tasks:
             why = self._refusal(queue, task, totals)
@@ -341,7 +341,7 @@ class CapacityCard(Plugin):
         return len(self._book.alternatives(shape.spec)) == 1
 
     def _models(self, shape: TaskShape) -> list[tuple[str, bool]]:
-        """The models that a shape may get, best first, each with whether its queue has quota left for it."""
+        """The models that a shape may get, best first, each with True if its queue has quota left for it."""
         names = self._book.alternatives(shape.spec)
         holdings = self._holdings.get(shape.queue)
         if self.arguments.check == "none" or holdings is None:
@@ -365,7 +365,7 @@ class CapacityCard(Plugin):
         return nodes.take(self._book.owners(name))
 
     def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
-        """The further left a node's model stands, the better."""
+        """Prefer nodes whose model comes earlier in the pod's list."""
         scores = np.zeros(len(nodes))
         for place, (name, left) in reversed(list(enumerate(self._models(shape)))):
             scores[nodes.take(self._book.owners(name))] = BEST * 0.5**place * self._weight if left else 0.0
@@ -373,7 +373,7 @@ class CapacityCard(Plugin):
 
 
 def cards_in(amounts: Amounts) -> set[str]:
-    """Models of which there is some, each by its own name."""
+    """Names of the card models with a nonzero amount."""
     return {
         model
         for name, amount in amounts.items()

@@ -1,8 +1,8 @@
 """The cards of the cluster, and the request of each task for them.
 
-A task is charged cpu, memory and the cards that its pod names, and nothing else. As long as it has no node, a task that
-takes any of several models is charged under their names together (`A|B`); on a node, under the first that is there.
-Spec of capacity-card, 4 and 6.
+A task is charged for cpu, memory and the cards that its pod names, and nothing else. Without a node, a task that
+accepts any of several models is charged under their joined names (`A|B`); on a node, under the first model that the
+node has. Spec of capacity-card, 4 and 6.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
 
 MOST_KEPT = 100_000
-"""Answers about tasks that are kept from cycle to cycle."""
+"""Results per task that are kept across cycles."""
 
 
 class CardFault(ValueError):
@@ -27,12 +27,12 @@ class CardFault(ValueError):
 
 
 class CardBook:
-    """The cards of all nodes, and what tasks ask.
+    """The cards of all nodes, and the requests of tasks.
 
     Attributes:
         total: thousandths of cards in the cluster, by name.
-        resource_of: by card name, the resource that it is to Kubernetes.
-        notes: what is odd about nodes, by node.
+        resource_of: the resource name in Kubernetes, by card name.
+        notes: oddities of nodes, by node.
     """
 
     def __init__(self, nodes: NodeTable, *, unlimited: bool, named: bool) -> None:
@@ -40,7 +40,7 @@ class CardBook:
 
         Args:
             nodes: all nodes.
-            unlimited: tasks with cards are not charged cpu and memory.
+            unlimited: tasks with cards are not charged for cpu and memory.
             named: a task with accelerators must name its card.
         """
         self._nodes = nodes
@@ -60,14 +60,14 @@ class CardBook:
             if facts.cards.notes:
                 self.notes[facts.name] = facts.cards.notes
         self.resources = frozenset(self.resource_of.values())
-        """The resources that are cards."""
+        """Resources that count cards."""
         self._owners: dict[str, NDArray[np.bool_]] = {}
         self._alternatives: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._asked: dict[TaskSpec, Mapping[str, int]] = {}
         self._charged: dict[tuple[TaskSpec, int], Mapping[str, int]] = {}
 
     def forget(self) -> None:
-        """Let go of what is kept by task, once it is much."""
+        """Drop the results per task if there are too many."""
         if len(self._asked) + len(self._charged) + len(self._alternatives) > MOST_KEPT:
             self._asked.clear()
             self._charged.clear()
@@ -86,11 +86,11 @@ class CardBook:
     # --- tasks
 
     def alternatives(self, spec: TaskSpec) -> tuple[str, ...]:
-        """The cards of which any will do, best first; none if the task does not name one."""
+        """The accepted cards, best first; empty if the task does not name one."""
         return () if spec.cards is None else self.kept(spec.cards.names)
 
     def kept(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """The names that can be meant: a pod requests one resource, that of the first card that is known."""
+        """The names that can apply: a pod requests one resource, that of the first known card."""
         kept = self._alternatives.get(names)
         if kept is None:
             resource = next((self.resource_of[n] for n in names if n in self.resource_of), "")
@@ -102,7 +102,7 @@ class CardBook:
         """Return the request of a task without a node: cpu, memory and cards.
 
         Raises:
-            CardFault: it cannot be told.
+            CardFault: the request is invalid.
         """
         known = self._asked.get(spec)
         if known is None:
@@ -113,7 +113,7 @@ class CardBook:
         """Return the charge of a task on a node; `row` is -1 for an unknown node.
 
         Raises:
-            CardFault: it cannot be told.
+            CardFault: the request is invalid.
         """
         spec = task.spec
         names = self.alternatives(spec)
@@ -147,7 +147,7 @@ class CardBook:
         return {EITHER.join(names): quantity}
 
     def _cards_on(self, spec: TaskSpec, names: tuple[str, ...], row: int) -> dict[str, int]:
-        """The first model that is there, also if the node has none to offer for a while."""
+        """The first model on the node, even if the node temporarily offers no cards of it."""
         node = self._nodes.facts[row].cards
         there = dict(node.resources)
         if node.product in self.resource_of:
@@ -159,7 +159,7 @@ class CardBook:
         return {}
 
     def _with_room(self, spec: TaskSpec, cards: dict[str, int]) -> Mapping[str, int]:
-        """Cards with cpu and memory, if the queue's limits of these hold for the task."""
+        """The cards with cpu and memory, if the queue's limits on these apply to the task."""
         if self._unlimited and (cards or self.among(spec.requests)):
             return cards
         return {**{name: spec.requests[name] for name in ALWAYS if name in spec.requests}, **cards}

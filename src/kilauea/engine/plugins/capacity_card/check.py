@@ -1,6 +1,6 @@
 """Check that a queue would stay within its quota, with a message if not. Spec of capacity-card, 11 and 15.1.
 
-Only what is asked for is compared, pod slots aside, and exactly.
+Only requested resources are compared, without pod slots, and exactly.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ MI = 1024 * 1024
 
 
 class Shortage(NamedTuple):
-    """A resource of which a queue would hold more than it may."""
+    """A resource that would exceed the queue's limit."""
 
     resource: str
     asked: float
     total: float
-    """The amount that it would hold."""
+    """The resulting amount."""
     limit: float
 
 
 def has_room(asked: Amounts, held: Amounts, limit: Amounts) -> bool:
-    """Return True if a task surely fits beside what is held. Quicker than `shortage`, which has the last word."""
+    """Return True if a task certainly fits. Faster than `shortage`, which decides in the end."""
     for name, amount in asked.items():
         if amount > 0 and (EITHER in name or held.get(name, 0) + amount > limit.get(name, 0)):
             return False
@@ -33,13 +33,14 @@ def has_room(asked: Amounts, held: Amounts, limit: Amounts) -> bool:
 
 
 def shortage(asked: Amounts, totals: Amounts, limit: Amounts, *, of_job: bool) -> Shortage | None:
-    """The first resource of which there would be too much: cpu, memory, then cards by name.
+    """The first resource that would exceed its limit: cpu, memory, then cards by name.
 
     Args:
-        asked: what is asked for.
-        totals: what there would be with it.
-        limit: what there may be.
-        of_job: True for a whole job, whose pods may get different models; else one task, whose cards are all of one.
+        asked: the requested amounts.
+        totals: the resulting amounts.
+        limit: the allowed amounts.
+        of_job: True for a whole job, whose pods may get different models; False for one task, whose cards are of one
+            model.
     """
     for name in (*ALWAYS, *sorted(n for n in asked if n not in ALWAYS)):
         quantity = asked.get(name, 0)
@@ -57,7 +58,7 @@ def shortage(asked: Amounts, totals: Amounts, limit: Amounts, *, of_job: bool) -
 
 
 def _together(name: str, quantity: float, totals: Amounts, limit: Amounts) -> Shortage:
-    """All models together, and whatever else waits for any of them."""
+    """Compare the sum of all models, including requests that wait for any of them."""
     models = set(name.split(EITHER))
     alike = [n for n in totals if n in models or (EITHER in n and not models.isdisjoint(n.split(EITHER)))]
     return Shortage(name, quantity, sum(totals[n] for n in alike), sum(limit.get(n, 0) for n in models))
@@ -74,7 +75,7 @@ def _any_of(name: str, quantity: float, totals: Amounts, limit: Amounts) -> Shor
 
 
 def refusal(queue: str, found: Shortage) -> Refusal:
-    """A shortage as a reason."""
+    """Return the shortage as a reason."""
     code, what, unit, scale = "InsufficientScalarQuota", f"<{found.resource}>", "", 1
     if found.resource == CPU:
         code, what = "InsufficientCPUQuota", "CPU"
@@ -88,5 +89,5 @@ def refusal(queue: str, found: Shortage) -> Refusal:
 
 
 def number(value: float) -> str:
-    """A number in its shortest form."""
+    """Format a number in its shortest form."""
     return str(int(value)) if value == int(value) else repr(float(value))

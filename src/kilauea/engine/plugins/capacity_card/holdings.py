@@ -1,8 +1,7 @@
 """Limits and holdings of each queue, in cpu, memory and cards. Spec of capacity-card, 6.3, 6.4 and 7.
 
-The session's own sums hold for all jobs that have nothing to do with cards. Of the others the ledger keeps, from cycle
-to cycle, by how much they differ from those sums; only jobs that changed are looked at again. What it keeps is a
-function of the objects alone.
+For jobs without cards, the session's own sums apply. For the others, the ledger keeps the difference from those sums
+across cycles; only jobs that changed are read again. The ledger depends on the objects alone.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Limits(NamedTuple):
     """Limits of a queue: cpu in milli-cores, memory in bytes, cards in thousandths."""
 
     capability: dict[str, float]
-    """The most; what is not named is 0."""
+    """The maximum; resources that are not named are 0."""
     guarantee: dict[str, float]
     real_capability: dict[str, float]
     deserved: dict[str, float]
@@ -47,7 +46,7 @@ class Holdings:
 
     @property
     def share(self) -> float:
-        """The largest part of what it deserves that the queue holds; 0 if it deserves nothing."""
+        """The largest fraction of its deserved amounts that the queue holds; 0 if it deserves nothing."""
         return dominant_share(self.allocated, self.limits.deserved)
 
 
@@ -61,11 +60,11 @@ class Demand:
     allocated: dict[str, float] = field(default_factory=dict)
     waiting: dict[str, float] = field(default_factory=dict)
     faults: list[tuple[str, str]] = field(default_factory=list)
-    """Tasks that hold something of which it cannot be told, and why."""
+    """Tasks that hold resources but have an invalid request, and the reasons."""
 
     @property
     def cards(self) -> dict[str, float]:
-        """Cards of all tasks that hold something or wait."""
+        """Cards of all tasks that hold resources or wait."""
         out = {name: amount for name, amount in self.allocated.items() if name not in ALWAYS}
         add(out, {name: amount for name, amount in self.waiting.items() if name not in ALWAYS})
         return out
@@ -95,9 +94,9 @@ class Jobs:
         return demand
 
     def minimum(self, job: Job, demand: Demand | None = None) -> dict[str, float]:
-        """Return the minimum of the job: the cards of all its pods, and cpu and memory of its minResources.
+        """Return the minimum of the job: the cards of all its pods, and the cpu and memory of its minResources.
 
-        Before it has pods with cards, or while they are still being made, the cards of its annotation.
+        The cards come from its annotation while pods with cards do not exist yet or are still being created.
         """
         minimum = job.min_resources or NOTHING
         cards = (demand or self.demand(job)).cards
@@ -110,7 +109,7 @@ class Jobs:
         return {**{name: minimum[name] for name in ALWAYS if name in minimum}, **cards}
 
     def ungate(self, job: Job, amounts: dict[str, float]) -> dict[str, float]:
-        """The amounts less what tasks request that a foreign gate holds back, never below zero."""
+        """The amounts less the requests of tasks that a foreign gate holds back; at least zero."""
         out = dict(amounts)
         for task in job.tasks.values():
             if task.foreign_gate:
@@ -131,7 +130,7 @@ class Jobs:
 
 
 def beyond(named: Amounts, there: Amounts) -> dict[str, float]:
-    """Cards that are named and not there yet; what is named as `A|B` may be there as either, or as both together."""
+    """Named cards that are not held yet; the request `A|B` may be held as either model, or under both names."""
     left = dict(there)
     out = {}
     for name in sorted(named, key=lambda n: (n.count(EITHER), n)):
@@ -150,20 +149,20 @@ def beyond(named: Amounts, there: Amounts) -> dict[str, float]:
 
 
 class Entry(NamedTuple):
-    """A job that has to do with cards: by how much its queue's figures differ from the session's sums."""
+    """A job with cards: the difference of its queue's figures from the session's sums."""
 
     queue: str
     figures: tuple[dict[str, float], ...]
     """Allocated, request, elastic, inqueue."""
     notes: tuple[tuple[str, str, str], ...]
-    """Oddities: where, what, and a code."""
+    """Oddities: place, message and code."""
 
 
 FIGURES = ("allocated", "request", "elastic", "inqueue")
 
 
 class Ledger:
-    """Figures of all queues, kept from cycle to cycle."""
+    """Figures of all queues, kept across cycles."""
 
     def __init__(self, nodes: NodeTable, *, unlimited: bool, named: bool) -> None:
         self.jobs = Jobs(nodes, unlimited=unlimited, named=named)
@@ -179,7 +178,7 @@ class Ledger:
         return sorted({note for entry in self._entries.values() for note in entry.notes})
 
     def open(self, session: Session) -> dict[str, Holdings]:
-        """The figures of all queues, by name, at the beginning of a session."""
+        """Return the figures of all queues, by name, at the beginning of a session."""
         self.jobs.book.forget()
         self._keep_up(session.table)
         limits = self._settled(session)
@@ -196,7 +195,7 @@ class Ledger:
     # --- what queues may have
 
     def _settled(self, session: Session) -> dict[str, Limits]:
-        """Limits of all queues; they depend on the queues' objects and on what there is."""
+        """Limits of all queues; they depend on the queues' objects and the cluster's total."""
         total: dict[str, float] = {**{name: session.total.get(name, 0) for name in ALWAYS}, **self.jobs.book.total}
         made_of = (session.state.queue_version, total)
         if self._limits[0] != made_of:
@@ -206,7 +205,7 @@ class Ledger:
     # --- jobs
 
     def _keep_up(self, table: JobTable) -> None:
-        """Take in the jobs that changed."""
+        """Update the jobs that changed."""
         if self._stamp == table.stamp:
             return
         rows = [row for row, stamp in enumerate(table.stamps) if stamp > self._stamp]
@@ -231,7 +230,7 @@ class Ledger:
                     total.pop(name, None)
 
     def _concerned(self, job: Job) -> bool:
-        """Return True if a job has anything to do with cards."""
+        """Return True if a job involves cards."""
         if job.cards.amounts or job.cards.fault or any(task.spec.cards is not None for task in job.tasks.values()):
             return True
         if not self._counts_all:
@@ -299,5 +298,5 @@ def _with_cards(amounts: Amounts | None, queue: Queue) -> dict[str, float]:
 
 
 def _room(amounts: Amounts) -> dict[str, float]:
-    """Only cpu and memory."""
+    """The cpu and memory of the amounts."""
     return {name: amounts.get(name, 0) for name in ALWAYS}

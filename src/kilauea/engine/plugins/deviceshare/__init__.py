@@ -108,10 +108,10 @@ PARTIAL = Rejection(
 )
 TOO_LARGE = Rejection("DeviceRequest", "no NPU of the requested kind has so much memory", hopeless=True)
 REJECTIONS = [UNREADABLE, WITHOUT, NO_ROOM, PARTIAL, TOO_LARGE]
-"""By the ledger's codes, which count from 1."""
+"""By the ledger's codes, which start at 1."""
 LOCKED = Rejection("NodeLocked", "node(s) had been locked within 5 minutes")
 MOST_NAMED = 5
-"""Nodes with unreadable annotations that are named one by one."""
+"""Nodes with unreadable annotations that are named individually."""
 
 Numbers = TypeVar("Numbers", float, NDArray[np.float64])
 
@@ -161,7 +161,7 @@ class DeviceShare(Plugin):
         session.add_event_handler(self.name, self._placed, self._gone)
         session.add_bind_annotations(self.name, self._annotations)
         if given.lock:
-            # Else nothing would be asked for room of this moment in a cluster in which nothing is being freed.
+            # Otherwise, plugins would compute the room free now even in clusters where nothing is being freed.
             session.nodes.future |= any(bool(table.cards.locked.any()) for table in ledger.tables.values())
             session.add_predicate(self.name, self._may_go, [LOCKED], applies=self._applies, room=self._unlocked)
             session.add_bind_locks(self.name, self._locks)
@@ -174,7 +174,7 @@ class DeviceShare(Plugin):
     # --- what the configuration says
 
     def _config(self) -> DeviceConfig:
-        """The configuration of the devices in the cluster, or the built-in one; its faults are named."""
+        """The configuration of the devices in the cluster, or the built-in one; reports its faults."""
         key = f"{self.arguments.config_namespace}/{self.arguments.config_name}"
         config = self._session.state.device_configs.get(key, DEFAULT)
         for fault in config.faults:
@@ -182,7 +182,7 @@ class DeviceShare(Plugin):
         return config
 
     def _readable_rules(self) -> list[frozenset[tuple[str, str]]]:
-        """Labels of the rules; a rule that is not a map of texts, or empty, is named and left out."""
+        """Labels of the rules; a rule that is empty or not a map of texts is reported and skipped."""
         out = []
         for number, rule in enumerate(self.arguments.rules):
             if isinstance(rule, Mapping) and rule and all(isinstance(value, str) for value in rule.values()):
@@ -255,7 +255,7 @@ class DeviceShare(Plugin):
         return known.of(nodes.rows)
 
     def _read_figures(self, plain: PlainRequest) -> tuple[Figure[float], Figure[float]]:
-        """By class of cards: the place in the order, and the points of a card that a pod gets."""
+        """By class of cards: the sort key, and the score of a card that a pod gets."""
         states, request, room = plain.table.classes.states, plain.request, plain.has_room
 
         def place(state: CardState) -> float:
@@ -270,7 +270,7 @@ class DeviceShare(Plugin):
         return Figure(states, place, float), Figure(states, points, float)
 
     def _score_of(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
-        """As `_score`, without what is known."""
+        """As `_score`, without cached results."""
         wish, total = self._ledger.wish_of(shape), np.zeros(len(nodes))
         found = self._ledger.survey(shape, nodes, now=False)
         for request, columns in zip(wish.requests, found.chosen, strict=True):
@@ -286,7 +286,7 @@ class DeviceShare(Plugin):
     def _by_policy(
         self, table: CardTable, request: CardRequest, columns: NDArray[np.intp], nodes: NodeRows
     ) -> NDArray[np.float64]:
-        """(n,) the sum over the chosen cards (n, k) of how full they get, or NPUs are, or of those that are empty."""
+        """(n,) sums over the chosen cards (n, k): how full GPUs get, how full NPUs are, or how many cards are empty."""
         rows = (np.arange(len(nodes)) if nodes.rows is None else nodes.rows)[:, None]
         capacity, used = table.cards.capacity[MEMORY, rows, columns], table.later[:, rows, columns]
         given = _counted(request.kind, request.memory or capacity * request.percent // 100)
@@ -295,7 +295,7 @@ class DeviceShare(Plugin):
         return total
 
     def _card_score(self, empty: Numbers, filled: Numbers) -> Numbers:
-        """The score of a card that a pod gets, by whether (1 or 0) no pod has it yet and how full it counts."""
+        """The score of a card that a pod gets, by whether it is empty (1 or 0) and how full it counts."""
         return 100.0 * (empty if self.arguments.policy == SPREAD else filled)
 
     # --- cards
@@ -310,7 +310,8 @@ class DeviceShare(Plugin):
         if self.arguments.policy == SPREAD:
             fewest: NDArray[np.float64] = used[SLOTS].astype(np.float64)
             return fewest
-        # Without a policy vGPUs are taken from the last card on, as Volcano does, others from the first.
+        # Without a policy, vGPUs are taken from the last card backwards, as in Volcano, others from the first card
+        # onwards.
         index = np.arange(used.shape[2], dtype=np.float64)
         return -index if choice.request.kind == VGPU else index
 
@@ -326,7 +327,7 @@ class DeviceShare(Plugin):
         return range(0, -count, -1) if request.kind == VGPU else range(count)
 
     def _place(self, used: Amounts) -> float:
-        """The place of a card of which so much is used, by the policy."""
+        """The sort key of a card with this usage, by the policy."""
         return float(-used[MEMORY] if self.arguments.policy == BINPACK else used[SLOTS])
 
     def _order_state(self, row: int) -> Hashable:
@@ -354,11 +355,11 @@ class DeviceShare(Plugin):
     # --- locks of nodes
 
     def _may_go(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
-        """All nodes: a lock lasts for moments, so a pod may wait for a node."""
+        """All nodes: locks are brief, so a pod may wait for a node."""
         return np.ones(len(nodes), dtype=bool)
 
     def _unlocked(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
-        """Nodes without a lock that is still valid, as far as their cards are asked for."""
+        """Nodes without a valid lock, if the pod requests their cards."""
         wish, now = self._ledger.wish_of(shape), self._session.now
         out = np.ones(len(nodes), dtype=bool)
         for kind in sorted(wish.kinds & self._ledger.tables.keys()):
@@ -371,5 +372,5 @@ class DeviceShare(Plugin):
 
 
 def _counted(kind: str, memory: Numbers) -> Numbers:
-    """The part of a pod's memory that makes a card count as fuller: all on GPUs, none on NPUs, as they were before."""
+    """The part of a pod's memory that counts towards the usage of a card: all of it on GPUs, none on NPUs."""
     return memory * 0 if kind.startswith(ASCEND) else memory

@@ -19,16 +19,16 @@ REJECTIONS = [
     Rejection("DeviceRequest", f"{NPU_CORES} is neither 1, 2, 4 nor the cores of whole chips", hopeless=True),
     Rejection("InsufficientDevices", "node(s) had no chip with enough free cores and processors"),
 ]
-"""By the ledger's codes, which count from 1."""
+"""By the ledger's codes, which start at 1."""
 DOWNGRADED, FIRST, PLAIN = 8.0, 8.0, 16.0
-"""Scores of nodes with the fewest idle cores, for pods that get fewer processors on some of them."""
+"""Scores of the nodes with the fewest idle cores, for pods that get fewer processors on some nodes."""
 
 
 class DynamicNpus:
-    """Gives chips to the pods of a session."""
+    """Assigns chips to the pods of a session."""
 
     def __init__(self, plugin: str, session: Session, weight: int) -> None:
-        """Book what pods have, and register with the session if a pod requests chips."""
+        """Account for the chips of pods, and register with the session if a pod requests chips."""
         asking = [task for _, task in sorted(session.state.with_shares.items()) if _asks(task)]
         if not asking:
             return
@@ -69,7 +69,7 @@ class DynamicNpus:
         return {"predicate-time": str(self._session.now * 1000), NPU_CORES: chips.text}
 
     def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
-        """Prefer the fullest node; where that gives fewer processors, the fullest that gives all."""
+        """Prefer the fullest node; if the pod would get fewer processors there, the fullest that gives all."""
         assert shape.spec.devices is not None
         lower = self._ledger.downgraded(shape.spec.devices, nodes)
         order = np.argsort(self._ledger.idle_cores(nodes), kind="stable")

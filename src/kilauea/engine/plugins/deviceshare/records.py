@@ -24,13 +24,13 @@ def lock_of(kind: str) -> str:
 
 
 class Records:
-    """Writes records; the adapter knows the templates of NPUs."""
+    """Writes records; the adapter provides the templates of NPUs."""
 
     def __init__(self, adapter: Adapter) -> None:
         self._adapter = adapter
 
     def annotations(self, slices: Mapping[str, Containers], node: str, now: int, *, soft: bool) -> dict[str, str]:
-        """The annotations of a pod with these slices, by kind, that is bound to a node at a time (microseconds).
+        """Return the annotations of a pod with these slices, by kind, that is bound to a node at a time (microseconds).
 
         With `soft`, the pod shares NPUs by software.
         """

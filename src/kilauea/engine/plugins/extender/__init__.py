@@ -83,7 +83,7 @@ from kilauea.engine.session import Session
 T = TypeVar("T")
 
 MOST_REASONS = 100
-"""Different reasons of a cycle; further ones share the first."""
+"""Maximum number of distinct reasons in a cycle; further ones share the first."""
 MOST_FINDINGS = 10
 NO_NAMES: tuple[str, ...] = ()
 OTHER = Rejection("Extender", "node(s) were rejected by the extender", hopeless=True)
@@ -131,14 +131,14 @@ class Extender(Plugin):
         self._session = session
         self._managed = frozenset(given.managed)
         self._broken = ""
-        """The reason why nothing can be asked in this session."""
+        """The reason why no requests are possible in this session."""
         self._findings: dict[str, None] = {}
         self._verdicts: dict[tuple[str, int, bytes], Verdict] = {}
         """By task, row of the node and the node's figures."""
         self._reasons = [OTHER]
         self._codes: dict[Verdict, int] = {FITS: 0}
         self._refused: dict[str, str] = {}
-        """By task that is placed: the reason why the extender refuses it."""
+        """By placed task: the reason why the extender refuses it."""
         self._line = session.outside.open(self._endpoint(given))
         if self._line is None:
             message = "no extender is asked: this program makes no requests; pods are placed without it"
@@ -152,7 +152,7 @@ class Extender(Plugin):
         self._register(session, given)
 
     def on_session_close(self, session: Session) -> None:
-        """Tell the extender that the session ends."""
+        """Notify the extender that the session ends."""
         if self._line is not None and self.arguments.on_close:
             self._ask(self.arguments.on_close, [{}], read=False)
 
@@ -210,7 +210,7 @@ class Extender(Plugin):
     def _find(self, key: str, message: str) -> None:
         self._session.findings.append(Finding("plugin extender", message, code="wrong-value", path=(key,)))
 
-    # --- asking
+    # --- requests
 
     def _interested(self, task: Task) -> bool:
         return not self._managed or not self._managed.isdisjoint(task.spec.requests)
@@ -219,7 +219,7 @@ class Extender(Plugin):
         return self.name in shape.traits
 
     def _ask(self, verb: str, bodies: Sequence[object], *, read: bool = True) -> list[Reply]:
-        """The answers; each failure is also a finding, once."""
+        """Return the replies; each failure is also reported as a finding, once."""
         if self._broken or self._line is None:
             return [Reply(error=self._broken)] * len(bodies)
         replies = self._line.ask(verb, bodies, read=read)
@@ -235,7 +235,7 @@ class Extender(Plugin):
             self._session.findings.append(Finding("plugin extender", message, code="ExtenderFailed"))
 
     def _read(self, verb: str, reply: Reply, read: Callable[[Any], T]) -> T | str:
-        """The content of an answer, or the reason why it has none."""
+        """The content of a reply, or the reason why there is none."""
         if reply.error:
             return reply.error
         try:
@@ -254,7 +254,7 @@ class Extender(Plugin):
     # --- nodes
 
     def _fit(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int64]:
-        """Codes of nodes; those without room are not asked about, as they are rejected anyway."""
+        """Codes of nodes; nodes without room are not sent, as they are rejected anyway."""
         table = nodes.table
         room = kernels.fits(nodes.used - nodes.releasing + nodes.pipelined, shape.need, nodes.allocatable)
         rows = np.arange(len(table)) if nodes.rows is None else nodes.rows
@@ -344,7 +344,7 @@ class Extender(Plugin):
     # --- events
 
     def _allocated(self, task: Task, row: int) -> Refusal | None:
-        """Tell of a task that is placed; a refusal takes it back, or else its job does not start."""
+        """Report a placed task; a refusal undoes the placement, or else its job does not start."""
         if self.arguments.allocate and self._interested(task):
             verb = self.arguments.allocate
             reply = self._ask(verb, [{"task": task_body(self._session, task)}])[0]

@@ -8,37 +8,37 @@ from typing import Any, NamedTuple
 from kilauea.engine.extension import ABSTAIN, PERMIT, REJECT
 
 SHOWN = 200
-"""Characters of a text that messages repeat."""
+"""Maximum number of characters of a text in messages."""
 LARGEST = float(1 << 53)
-"""Scores beyond this are refused: sums would not be exact."""
+"""Larger scores are refused: sums would not be exact."""
 UNSCHEDULABLE = 2
-"""Code of a predicate after which evictions may help."""
+"""Code of a predicate that evictions may help with."""
 
 
 class Malformed(ValueError):
-    """An answer has not the form that the protocol gives it."""
+    """A reply does not have the form of the protocol."""
 
 
 class Verdict(NamedTuple):
-    """The judgement of an extender about a task on a node."""
+    """The verdict of an extender on a task on a node."""
 
     reason: str = ""
     """The reason why the node is rejected; empty if it fits."""
     hopeless: bool = False
-    """Evictions would not help."""
+    """True if evictions would not help."""
 
 
 FITS = Verdict()
 
 
 def shown(text: str) -> str:
-    """A text of another program on one line, cut where it becomes long."""
+    """A text of another program on one line, truncated if it is long."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * SHOWN]).split())
     return line if len(line) <= SHOWN else line[:SHOWN] + "..."
 
 
 def _field(body: Any, name: str, kind: type | tuple[type, ...], default: Any) -> Any:
-    """A field of an answer; its default if it is missing or null."""
+    """A field of a reply; its default if missing or null."""
     if not isinstance(body, dict):
         raise Malformed("it is not a JSON object")
     value = body.get(name)
@@ -51,13 +51,13 @@ def _field(body: Any, name: str, kind: type | tuple[type, ...], default: Any) ->
 
 
 def verdict_of(body: Any) -> Verdict:
-    """Read the answer to predicate."""
+    """Read the reply to predicate."""
     text, code = _field(body, "status", str, ""), _field(body, "code", int, 0)
     return Verdict(shown(text), code != UNSCHEDULABLE) if text else FITS
 
 
 def scores_of(body: Any) -> dict[str, float]:
-    """Read the answer to prioritize: scores by node."""
+    """Read the reply to prioritize: scores by node."""
     problem = _field(body, "errorMessage", str, "")
     scores = _field(body, "nodeScore", dict, None)
     if problem or scores is None:
@@ -70,7 +70,7 @@ def scores_of(body: Any) -> dict[str, float]:
 
 
 def vote_of(body: Any) -> int:
-    """Read a vote, which is to abstain if it is missing."""
+    """Read a vote; abstain if missing."""
     vote: int = _field(body, "status", int, ABSTAIN)
     if vote not in (PERMIT, ABSTAIN, REJECT):
         raise Malformed(f"status is {vote}, not 1, 0 or -1")
@@ -78,17 +78,17 @@ def vote_of(body: Any) -> int:
 
 
 def victims_of(body: Any) -> tuple[set[str], int]:
-    """Read the answer to preemptable and reclaimable: UIDs of the victims, and a vote."""
+    """Read the reply to preemptable and reclaimable: UIDs of the victims, and a vote."""
     victims = _field(body, "victims", list, [])
     return {_field(victim, "UID", str, "") for victim in victims}, vote_of(body)
 
 
 def flag_of(body: Any, name: str) -> bool:
-    """Read a flag, which is false if it is missing."""
+    """Read a flag; False if missing."""
     flag: bool = _field(body, name, bool, False)
     return flag
 
 
 def problem_of(body: Any) -> str:
-    """Read the answer to allocateFunc and deallocateFunc: the problem, or nothing."""
+    """Read the reply to allocateFunc and deallocateFunc: the problem; empty without one."""
     return shown(_field(body, "errorMessage", str, ""))

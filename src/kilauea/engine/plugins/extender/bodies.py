@@ -23,7 +23,7 @@ Data = dict[str, Any]
 
 
 def resource_body(amounts: Mapping[str, float]) -> Data:
-    """An amount map; the number of pods is left out."""
+    """An amount map, without the number of pods."""
     scalars = {name: value for name, value in sorted(amounts.items()) if name not in (CPU, MEMORY, PODS)}
     return {"MilliCPU": amounts.get(CPU, 0), "Memory": amounts.get(MEMORY, 0), "ScalarResources": scalars}
 
@@ -75,7 +75,7 @@ def job_body(session: Session, job: Job, *, tasks: bool = True) -> Data:
 
 
 def node_body(nodes: NodeTable, row: int) -> Data:
-    """A node as it stands."""
+    """A node in its current state."""
     facts = nodes.facts[row]
 
     def amounts(column: NDArray[np.int64]) -> Data:
@@ -107,7 +107,7 @@ def queue_body(queue: Queue) -> Data:
 
 
 def session_body(session: Session) -> Data:
-    """Everything, for the opening of a session."""
+    """The whole session, for its opening."""
     size = len(session.table)
     jobs = session.jobs_where(np.ones(size, dtype=bool))
     return {

@@ -55,9 +55,9 @@ from kilauea.engine.plugins.fragmentation.mix import as_written, mix_of
 from kilauea.engine.session import Session
 
 CARD_SCORE = 100.0
-"""Points for a card that becomes unusable."""
+"""Points for each card that becomes unusable."""
 STEPS = 20
-"""Parts of a card that make a difference."""
+"""Steps per card to which growth is rounded."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,12 @@ class Fragmentation(Plugin):
         return [name.strip() for name in self.arguments.resources.split(",") if name.strip()]
 
     def _has_cards(self, session: Session) -> bool:
-        """Return True if there is anything that a pod could break up."""
+        """Return True if the cluster has cards that pods can fragment."""
         rows = [session.axis.rows[name] for name in self._names() if name in session.axis.rows]
         return bool(session.state.with_shares) or bool(session.nodes.allocatable[rows].any())
 
     def _opened(self) -> list[Family]:
-        """Kinds of cards with the pods that want them; made at the first question, once all plugins have registered."""
+        """Kinds of cards with the pods that want them; built at the first use, once all plugins have registered."""
         if self._families is None:
             session, nodes = self._session, self._session.nodes
             ledger = session.card_ledger
@@ -141,7 +141,7 @@ class Fragmentation(Plugin):
             family.changed(row)
 
     def _order(self, choice: CardChoice) -> NDArray[np.float64]:
-        """(n, C) thousandths of a card that become unusable if a pod gets one of the cards."""
+        """(n, C) thousandths of a card that become unusable if the pod gets each of the cards."""
         self._opened()
         family = self._shared.get(choice.request.kind)
         return np.zeros(choice.used.shape[1:]) if family is None else family.loss(choice)

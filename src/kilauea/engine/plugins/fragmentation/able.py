@@ -1,4 +1,4 @@
-"""The typical pods that nodes can accept, as far as anything but cards decides."""
+"""The typical pods that nodes can accept, apart from cards."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.plugins.fragmentation.mix import Mix
 
 CPU_ROW, MEMORY_ROW = 0, 1
-"""Rows of the first resources of every axis."""
+"""Rows of the first resources on every axis."""
 Place = tuple[int, int, int]
-"""Cpu and memory that are free on a node in the end, and the number of the rules that selectors and taints follow."""
+"""Future idle cpu and memory of a node, and the number of its set of selector and taint rules."""
 
 
 class Standing(NamedTuple):
-    """One node: all that decides which typical pods it can take, and the number of their set."""
+    """The state of a node that determines which typical pods it can accept, and the number of their set."""
 
     place: Place
     able: int
 
 
 class Able:
-    """The typical pods that nodes can take but for cards.
+    """The typical pods that nodes can accept, apart from cards.
 
-    Free cores and memory and the rules of selectors decide; nodes where each has the same rank take the same set.
+    They depend on free cpu, free memory and selectors; nodes with equal ranks in all of these accept the same set.
     """
 
     def __init__(self, mix: Mix, nodes: NodeTable) -> None:
@@ -41,23 +41,23 @@ class Able:
         self._cpu_steps, self._memory_steps = self._cpu.tolist(), self._memory.tolist()
         self._nodes = nodes
         self._last: tuple[int, int, Standing] = (-1, -1, Standing((0, 0, 0), 0))
-        """The last answer of `standing`: the number of changes of nodes then, the row, and the answer."""
+        """The last result of `standing`: the number of node changes then, the row, and the result."""
         self.sets = (len(self._cpu) + 1) * (len(self._memory) + 1) * len(self._rules)
         """The number of sets."""
 
     def at(self, nodes: NodeRows, shape: TaskShape | None) -> IntArray:
-        """(n,) numbers of the sets for nodes as they are, or with a pod of a shape."""
+        """(n,) numbers of the sets of nodes, as they are or with a pod of the shape."""
         return self.sets_of(free_of(nodes, shape), nodes)
 
     def sets_of(self, free: IntArray, nodes: NodeRows) -> IntArray:
-        """(n,) numbers of the sets for nodes with so much free cpu and memory (2, n)."""
+        """(n,) numbers of the sets of nodes with this free cpu and memory (2, n)."""
         out: IntArray = self._cpu.searchsorted(free[0], side="right")
         out *= len(self._memory) + 1
         out += self._memory.searchsorted(free[1], side="right")
         return out if len(self._rules) == 1 else out * len(self._rules) + nodes.take(self._rule)
 
     def standing(self, row: int) -> Standing:
-        """One node as it is. Where a pod has come, this is asked several times before anything else changes."""
+        """Return the current state of a node; called several times after a placement, before anything else changes."""
         changes = len(self._nodes.changed)
         at, of, known = self._last
         if of != row or at != changes:
@@ -67,7 +67,7 @@ class Able:
         return known
 
     def place(self, row: int) -> Place:
-        """All that decides the set of one node as it is."""
+        """All that determines the set of one node in its current state."""
         nodes = self._nodes
         cpu = nodes.allocatable.item(CPU_ROW, row) - nodes.used.item(CPU_ROW, row)
         memory = nodes.allocatable.item(MEMORY_ROW, row) - nodes.used.item(MEMORY_ROW, row)
@@ -77,13 +77,13 @@ class Able:
         return cpu, memory, self._rule.item(row)
 
     def number(self, place: Place, cpu: int = 0, memory: int = 0) -> int:
-        """The number of the set of one node, with so much less cpu and memory."""
+        """The number of the set of one node, with this much less cpu and memory."""
         left, right, rule = place
         first = bisect_right(self._cpu_steps, left - cpu) * (len(self._memory_steps) + 1)
         return (first + bisect_right(self._memory_steps, right - memory)) * len(self._rules) + rule
 
     def pods(self, sets: IntArray) -> NDArray[np.bool_]:
-        """(u, M) pods of some sets."""
+        """(u, M) pods of the sets."""
         ranks, rule = np.divmod(sets, len(self._rules))
         cpu, memory = np.divmod(ranks, len(self._memory) + 1)
         out: NDArray[np.bool_] = (cpu[:, None] > self._cpu_rank) & (memory[:, None] > self._memory_rank)
@@ -91,7 +91,7 @@ class Able:
 
 
 def free_of(nodes: NodeRows, shape: TaskShape | None) -> IntArray:
-    """(2, n) cpu and memory that are free in the end, or would be with a pod of a shape."""
+    """(2, n) future idle cpu and memory, as they are or with a pod of the shape."""
     free: IntArray = nodes.allocatable[:2] - nodes.used[:2]
     if nodes.table.future:
         free += nodes.releasing[:2] - nodes.pipelined[:2]
@@ -101,6 +101,6 @@ def free_of(nodes: NodeRows, shape: TaskShape | None) -> IntArray:
 
 
 def _ranked(amounts: list[int]) -> tuple[IntArray, NDArray[np.intp]]:
-    """Different amounts in order, and the rank of each."""
+    """The distinct amounts in ascending order, and the rank of each."""
     steps, rank = np.unique(np.array(amounts, dtype=np.int64), return_inverse=True)
     return steps, rank

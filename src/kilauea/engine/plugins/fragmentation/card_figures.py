@@ -11,7 +11,7 @@ from kilauea.engine.plugins.fragmentation.demand import CARD, NO_ROOM
 
 
 class CardFigures:
-    """Thousandths that are free, by class of cards."""
+    """Free thousandths by class of cards."""
 
     def __init__(self, classes: CardClasses) -> None:
         self._states = classes.states
@@ -20,14 +20,14 @@ class CardFigures:
         self._left_where: dict[PlainRequest, Figure[int]] = {}
 
     def left(self, request: CardRequest) -> Figure[int]:
-        """The same once a card serves a request."""
+        """The same after a card serves a request."""
         known = self._left.get(request)
         if known is None:
             known = self._left[request] = Figure(self._states, partial(left_of, request), int)
         return known
 
     def left_where(self, plain: PlainRequest) -> Figure[int]:
-        """The same for cards that have room for the request; `NO_ROOM` for the others."""
+        """The same for cards with room for the request; `NO_ROOM` for the others."""
         known = self._left_where.get(plain)
         if known is None:
 
@@ -39,7 +39,7 @@ class CardFigures:
 
 
 def free_of(state: CardState, used: Amounts) -> int:
-    """Thousandths of a card that are free beside a use, by the scarcer of memory and cores."""
+    """Free thousandths of a card with this usage, by the scarcer of memory and cores."""
     memory, cores, slots = state.offered
     if not state.there or used[2] >= slots:
         return 0
@@ -49,7 +49,7 @@ def free_of(state: CardState, used: Amounts) -> int:
 
 
 def left_of(request: CardRequest, state: CardState) -> int:
-    """Thousandths of a card that are free once it serves a request."""
+    """Free thousandths of a card after it serves a request."""
     memory = request.memory or state.offered[0] * request.percent // 100
     used = state.later
     return free_of(state, (used[0] + memory, used[1] + request.cores, used[2] + 1))

@@ -1,7 +1,7 @@
 """The usable part of free cards for typical pods, by the free parts of cards and the pods that a node accepts.
 
-Amounts of cards are thousandths, weights are whole numbers. All sums are of integers and exact, so that a node has the
-same score alone as among others, whether it is computed for one node or for many at once.
+Amounts of cards are thousandths, weights are whole numbers. All sums are of integers and exact, so a node has the same
+score whether it is computed alone or together with others.
 
 All pods weigh the same, as in the paper.
 """
@@ -20,27 +20,27 @@ from kilauea.engine.plugins.fragmentation.mix import Mix, Typical
 
 CARD = 1000
 WEIGHTS = 1 << 20
-"""About the sum of the weights of typical pods: small enough for sums in float32 to be exact."""
+"""Approximate sum of the weights of typical pods: small enough for sums in float32 to be exact."""
 FREE = np.arange(CARD + 1)
-"""All that may be free of a card."""
+"""All possible free amounts of a card."""
 NO_ROOM = CARD + 1
-"""Stands for what is free of a card without room for a request: to serve it would cost infinitely much."""
+"""The free amount of a card without room for a request: serving it would cost infinitely much."""
 WIDTH = CARD + 2
 FloatArray = NDArray[np.float64]
 Amounts = TypeVar("Amounts", float, FloatArray)
 
 
 class Weights(NamedTuple):
-    """Weights of the typical pods that some nodes (n) can take; nodes that can take the same pods share a row (u)."""
+    """Weights of the typical pods that nodes (n) can accept; nodes that accept the same pods share a row (u)."""
 
     by_share: FloatArray
-    """(u, J + 1) of pods with a share of at most the first j sizes."""
+    """(u, J + 1) of pods whose share is one of the j smallest sizes."""
     by_count: FloatArray
     """(u, K) of pods with several cards, by number of cards."""
     by_free: FloatArray
-    """(u, WIDTH) the usable part of a card for pods with one card, by what is free of it."""
+    """(u, WIDTH) the usable part of a card for pods with one card, by its free amount."""
     first: NDArray[np.intp]
-    """(n,) index in the flat `by_free` at which the usable parts on a node start."""
+    """(n,) index in the flat `by_free` where the usable parts of each node start."""
 
     @property
     def row(self) -> NDArray[np.intp]:
@@ -49,25 +49,25 @@ class Weights(NamedTuple):
 
 
 class Use:
-    """The weights of one set of typical pods, for cards one by one."""
+    """The weights of one set of typical pods, for computing cards one by one."""
 
     __slots__ = ("_by_count", "_of_all", "by_free", "counts")
 
     def __init__(self, by_free: list[float], of_all: float, counts: list[int], by_count: list[float]) -> None:
         self.by_free = by_free
-        """The usable part of a card for pods with one card, by what is free of it."""
+        """The usable part of a card for pods with one card, by its free amount."""
         self.counts = counts
-        """Numbers of cards of pods with several."""
+        """Numbers of cards of pods with several cards."""
         self._of_all, self._by_count = of_all, by_count
 
     def of_whole(self, whole: int) -> float:
-        """The usable part of this many wholly free cards for pods with several cards."""
+        """The usable part of this many entirely free cards for pods with several cards."""
         if not self.counts:
             return 0.0
         return sum(self._by_count[: bisect_right(self.counts, whole)]) * whole * CARD
 
     def of_counted(self, cards: int) -> float:
-        """The usable part of this many wholly free cards, for all pods."""
+        """The usable part of this many entirely free cards for all pods."""
         return cards * CARD * self._of_all + self.of_whole(cards)
 
 
@@ -81,7 +81,7 @@ class Demand:
         )
         """(J,) shares of pods with one card."""
         self.counts = np.array(sorted({t.cards for t in mix.pods if t.cards > 1}), dtype=np.int64)
-        """(K,) numbers of cards of pods with several."""
+        """(K,) numbers of cards of pods with several cards."""
         single = np.zeros((len(shares), len(self.sizes)))
         several = np.zeros((len(shares), len(self.counts)))
         weights = [max(number * WEIGHTS // sum(mix.numbers), 1) for number in mix.numbers]
@@ -96,17 +96,17 @@ class Demand:
         self._table = np.concatenate([none, single.cumsum(axis=1), several], axis=1).astype(np.float32)
         self._cut = len(self.sizes) + 1
         self._steps = self.sizes.searchsorted(FREE, side="right")
-        """(CARD + 1,) number of the sizes that fit in what is free of a card."""
+        """(CARD + 1,) number of sizes that fit in each free amount of a card."""
         self._place: NDArray[np.intp] | None = None
-        """By set of typical pods: where its row of the weights starts, -1 if it has none yet."""
+        """By set of typical pods: the start of its row of weights, -1 if it does not have one yet."""
         self._size = 0
-        """Number of sets that have weights; the arrays have room for more."""
+        """Number of sets with weights; the arrays have room for more."""
         self._by_share = self._by_count = self._by_free = np.zeros((0, 0))
         self._uses: dict[int, Use] = {}
 
     def weights(self, able: Able, sets: IntArray) -> Weights:
-        """The weights on nodes that can take some sets of typical pods (n,) but for cards."""
-        # A cluster has far fewer sets than nodes, and they come up again and again.
+        """Return the weights of nodes that can accept some sets of typical pods (n,), apart from cards."""
+        # A cluster has far fewer sets than nodes, and the same sets recur.
         if self._place is None:
             self._place = np.full(able.sets, -1, dtype=np.intp)
         first = self._place.take(sets)
@@ -116,7 +116,7 @@ class Demand:
         return Weights(self._by_share, self._by_count, self._by_free, first)
 
     def _take(self, able: Able, new: IntArray, place: NDArray[np.intp]) -> None:
-        """Find the weights of sets that have none yet."""
+        """Compute the weights of sets that do not have any yet."""
         size = self._size + len(new)
         if size > len(self._by_free):
             self._by_share = _longer(self._by_share, 2 * size, self._cut)
@@ -130,7 +130,7 @@ class Demand:
         place[new], self._size = rows * WIDTH, size
 
     def use(self, able: Able, number: int) -> Use:
-        """The weights on a node that can take one set of typical pods but for cards."""
+        """Return the weights of a node that can accept one set of typical pods, apart from cards."""
         known = self._uses.get(number)
         if known is None:
             found = self.weights(able, np.array([number]))
@@ -141,19 +141,19 @@ class Demand:
         return known
 
     def of_cards(self, weights: Weights, free: IntArray) -> FloatArray:
-        """(n, C) usable part of each card for pods with one card, by what is free of it (n, C)."""
+        """(n, C) usable part of each card for pods with one card, by the free amounts of the cards (n, C)."""
         part: FloatArray = weights.by_free.take(free + weights.first[:, None])
         return part
 
     def of_whole(self, weights: Weights, whole: IntArray) -> FloatArray:
-        """(n,) usable part of this many wholly free cards (n,) for pods with several cards."""
+        """(n,) usable part of this many entirely free cards (n,) for pods with several cards."""
         if not len(self.counts):
             return np.zeros(len(whole))
         wanted: FloatArray = (weights.by_count[weights.row] * (whole[:, None] >= self.counts)).sum(axis=1)
         return wanted * whole * CARD
 
     def fragments(self, usable: Amounts, free: Amounts) -> Amounts:
-        """Cards that the average pod cannot use, of what is free in thousandths; of one node or of several (n,)."""
+        """The cards out of the free thousandths that the average pod cannot use, for one node or for several (n,)."""
         return (free * self.total - usable) / (CARD * self.total)
 
     def usable(self, weights: Weights, free: IntArray) -> FloatArray:
@@ -163,7 +163,7 @@ class Demand:
 
 
 def _longer(rows: FloatArray, count: int, width: int) -> FloatArray:
-    """A copy with room for this many rows."""
+    """Return a copy with room for this many rows."""
     out = np.empty((count, width))
     if len(rows):
         out[: len(rows)] = rows
@@ -171,7 +171,7 @@ def _longer(rows: FloatArray, count: int, width: int) -> FloatArray:
 
 
 def _share(typical: Typical, card_memory: int) -> int:
-    """Thousandths of a card that a typical pod takes of each of its cards; more than a card if it does not fit."""
+    """Thousandths of each of its cards that a typical pod uses; more than a card if it does not fit."""
     if typical.card_memory:
         by_memory = -(-typical.card_memory * CARD // card_memory) if card_memory else CARD + 1
     else:

@@ -1,10 +1,10 @@
 """The usable part of free cards, for the typical pods that request one kind of card.
 
-A free card is of use to a typical pod if the pod may be on the node and has its cores and memory there, if the free
-part of the card is as large as the pod's share, and for a pod with several cards, if that many are wholly free. Summed
-over the cards and the typical pods by their weight, this is the usable part; the rest of what is free is fragments.
+A typical pod can use a free card if the node allows the pod and has enough cores and memory, if the free part of the
+card is as large as the pod's share, and for a pod with several cards, if that many are entirely free. The sum over the
+cards and the typical pods by their weight is the usable part; the rest of the free amount is fragments.
 
-Many nodes are looked at as arrays, a few nodes one by one: both find the same, to the last bit.
+Many nodes are computed as arrays, a few nodes one by one, with identical results.
 """
 
 from __future__ import annotations
@@ -30,20 +30,19 @@ from kilauea.engine.plugins.fragmentation.mix import Mix
 from kilauea.engine.plugins.fragmentation.one_by_one import OneByOne
 
 FEW = 32
-"""Nodes up to which it is quicker to look at one after another."""
+"""Up to this many nodes are faster to compute one by one."""
 
 
 class Scale(NamedTuple):
-    """From growth, in cards, to scores.
+    """Converts growth, in cards, to scores.
 
-    Smaller differences than a step are noise; if they decided, pods would spread over nodes that are as good as each
-    other.
+    Differences below a step are noise; if they decided, pods would spread over equally good nodes.
     """
 
     steps: int
-    """Parts of a card that make a difference."""
+    """Steps per card."""
     points: float
-    """Points for one of them."""
+    """Points per step."""
 
     def of(self, growth: FloatArray) -> FloatArray:
         """(n,) the scores of nodes."""
@@ -51,46 +50,46 @@ class Scale(NamedTuple):
         return out
 
     def of_one(self, growth: float) -> float:
-        """As `of`, for one node: plain numbers are quicker."""
+        """As `of`, for one node: plain numbers are faster."""
         return round(growth * self.steps) * self.points + 0.0
 
 
 class Family(ABC):
-    """Cards of one kind, and the pods that want them; fragments are computed again where something changed."""
+    """Cards of one kind, and the pods that want them; fragments are recomputed only where nodes changed."""
 
     def __init__(self, nodes: NodeTable, mix: Mix, scale: Scale) -> None:
         self._nodes = nodes
         self._scale = scale
         self.able = Able(mix, nodes)
         self.part = sum(mix.numbers) / max(mix.total, 1)
-        """Part of the pods with cards that want these."""
+        """The fraction of the pods with cards that want these."""
         self._stale = set(range(len(nodes)))
-        """Nodes that changed since they were looked at."""
+        """Nodes that changed since they were computed."""
         self._places: list[Place] = [(0, 0, 0)] * len(nodes)
         self._free: IntArray = np.zeros((2, len(nodes)), dtype=np.int64)
-        """(2, N) cpu and memory that are free in the end."""
+        """(2, N) future idle cpu and memory."""
         self._known = np.zeros(len(nodes))
         """(N,) fragments."""
 
     def changed(self, row: int) -> None:
-        """A pod came to a node or left it."""
+        """Record that a pod was added to a node or removed."""
         self._stale.add(row)
 
     def growth(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
-        """(n,) by how many cards the fragments of a node grow if a pod of this shape comes."""
+        """(n,) growth of the nodes' fragments, in cards, if a pod of this shape is added."""
         if self._stale:
             self._look_again()
         return self.fragments_with(shape, nodes) - nodes.take(self._known)
 
     def scores_each(self, shape: TaskShape, rows: NDArray[np.intp]) -> list[float]:
-        """The scores of a few nodes in some rows for a pod of this shape, if these are the only cards."""
+        """The scores of a few nodes by row for a pod of this shape, if these are the only cards."""
         return list(map(self._scale.of_one, (self.growth(shape, self._nodes.select(rows)) * self.part).tolist()))
 
     def _score(self, growth: float) -> float:
         return self._scale.of_one(growth * self.part)
 
     def sets_with(self, shape: TaskShape | None, nodes: NodeRows) -> IntArray:
-        """(n,) numbers of the sets of typical pods that nodes can take, as they are or with a pod of this shape."""
+        """(n,) numbers of the sets of typical pods that nodes can accept, as they are or with a pod of this shape."""
         free = nodes.take(self._free)
         return self.able.sets_of(free if shape is None else free - shape.request[:2, None], nodes)
 
@@ -100,14 +99,14 @@ class Family(ABC):
 
     @abstractmethod
     def fragments_with(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
-        """(n,) cards that are fragments once a pod of this shape has come."""
+        """(n,) cards that are fragments once a pod of this shape is added."""
 
     @abstractmethod
     def _one(self, row: int) -> float:
         """`fragments` for one node."""
 
     def _look_again(self) -> None:
-        """Look at the nodes that changed."""
+        """Recompute the nodes that changed."""
         rows = sorted(self._stale)
         self._stale.clear()
         places, free = self._places, self._free
@@ -123,7 +122,7 @@ class Family(ABC):
 
 
 class WholeCards(Family):
-    """Cards that a node only counts."""
+    """Whole cards, of which a node only has a number."""
 
     def __init__(self, mix: Mix, nodes: NodeTable, resource: int, scale: Scale) -> None:
         super().__init__(nodes, mix, scale)
@@ -169,7 +168,7 @@ class WholeCards(Family):
         ]
 
     def _amount(self, row: int) -> int:
-        """Thousandths of cards that are free on a node in the end."""
+        """Thousandths of a node's cards that are free in the future."""
         nodes, i = self._nodes, self._resource
         free = nodes.allocatable.item(i, row) - nodes.used.item(i, row)
         return free + nodes.releasing.item(i, row) - nodes.pipelined.item(i, row) if nodes.future else free
@@ -188,16 +187,16 @@ class Wanted(NamedTuple):
 
     request: CardRequest | None
     plain: PlainRequest | None
-    """The request if the classes of cards tell which of them have room for it."""
+    """The request, if the classes of cards tell which of them have room for it."""
 
     @property
     def by_class(self) -> bool:
-        """True if the classes of the cards of a node are all that counts of them."""
+        """True if only the classes of a node's cards matter."""
         return self.request is None if self.plain is None else self.plain.eligible is None
 
 
 class SharedCards(Family):
-    """Cards that pods share, one by one."""
+    """Cards that pods share, tracked one by one."""
 
     def __init__(self, mix: Mix, nodes: NodeTable, kind: str, ledger: DeviceLedger, scale: Scale) -> None:
         super().__init__(nodes, mix, scale)
@@ -214,7 +213,7 @@ class SharedCards(Family):
         """(N,) number of the demand, by the memory of the node's cards."""
         self._single = OneByOne(self.able, self._classes, self._figures, self._demands, self._demand_of, self._score)
         self._wanted: dict[TaskShape, Wanted | None] = {}
-        """By shape; None for those that want several cards."""
+        """By shape; None for pods that want several cards."""
 
     def scores_each(self, shape: TaskShape, rows: NDArray[np.intp]) -> list[float]:
         """See `Family`."""
@@ -245,7 +244,7 @@ class SharedCards(Family):
         return self._with_one_card(shape, nodes, left)
 
     def _wish_of(self, shape: TaskShape) -> Wanted | None:
-        """As `_read_wish`, which is asked once for each shape."""
+        """As `_read_wish`, cached by shape."""
         if shape not in self._wanted:
             self._wanted[shape] = self._read_wish(shape)
         return self._wanted[shape]
@@ -260,11 +259,11 @@ class SharedCards(Family):
             return None
         if not depends_on_state(shape) or self._cards.mig is not None:
             return Wanted(found[0], None)
-        # Shapes that request the same cards share what the ledger knows of them.
+        # Shapes that request the same cards share the ledger's results.
         return Wanted(found[0], self._ledger.plain(shape) or PlainRequest(self._table, found[0], wish))
 
     def _with_one_card(self, shape: TaskShape, nodes: NodeRows, left: IntArray) -> FloatArray:
-        """(n,) fragments with a pod that gets the card of which least is lost, by what is left of each (n, C) then."""
+        """(n,) fragments with a pod on the card that loses least, by what is then left of each card (n, C)."""
         free, sets = self._free_now(nodes), self.sets_with(shape, nodes)
         if len(self._demands) == 1:
             return _with_least(self._demands[0], self._demands[0].weights(self.able, sets), free, left)
@@ -288,13 +287,13 @@ class SharedCards(Family):
         return self._single.now(row, self._places[row])
 
     def losses_at(self, request: CardRequest, row: int) -> list[float]:
-        """As `loss`, for one node on which the pod is placed already."""
+        """As `loss`, for one node on which the pod is already placed."""
         return self._single.losses(request, row)
 
     # --- many nodes
 
     def _at(self, nodes: NodeRows, shape: TaskShape | None, free: IntArray) -> FloatArray:
-        """(n,) fragments where so much is free of each card (n, C)."""
+        """(n,) fragments with these free amounts of each card (n, C)."""
         sets = self.sets_with(shape, nodes)
         out = np.zeros(len(nodes))
         for demand, part in self._by_demand(nodes):
@@ -303,7 +302,7 @@ class SharedCards(Family):
         return out
 
     def _by_demand(self, nodes: NodeRows) -> list[tuple[Demand, NDArray[np.intp] | slice]]:
-        """Demands with the nodes that each applies to."""
+        """The demands, each with the nodes to which it applies."""
         if len(self._demands) == 1:
             return [(self._demands[0], slice(None))]
         which = nodes.take(self._demand_of)
@@ -313,15 +312,15 @@ class SharedCards(Family):
         """(n, C) thousandths of each card that are free, by the scarcer of memory and cores."""
         capacity = nodes_of(self._cards.capacity, nodes)
         there = self._cards.there if nodes.rows is None else self._cards.there.take(nodes.rows, axis=0)
-        # Division of whole numbers is slow. In float64 it is as exact: a quotient of at most a thousand that is not
-        # whole is farther from the next whole number than it is rounded by.
+        # Division of integers is slow. It is as exact in float64: a quotient of at most a thousand that is not whole is
+        # farther from the next whole number than the rounding error.
         left = np.maximum(capacity[:SLOTS] - used[:SLOTS], 0) * float(CARD) / np.maximum(capacity[:SLOTS], 1)
         free: IntArray = np.minimum(left[CARD_MEMORY], left[CORES]).astype(np.int64)
         free[~there | (used[SLOTS] >= capacity[SLOTS])] = 0
         return free
 
     def loss(self, choice: CardChoice) -> FloatArray:
-        """(n, C) usable part that is lost if the request is served by one of the cards."""
+        """(n, C) usable part that is lost if each of the cards serves the request."""
         nodes, used = choice.nodes, choice.used
         able = self.able.at(nodes, None if choice.placed else choice.shape)
         before, left = self.free(nodes, used), self._left(choice.request, nodes, used)
@@ -335,7 +334,7 @@ class SharedCards(Family):
         return out
 
     def _left(self, request: CardRequest, nodes: NodeRows, used: IntArray) -> IntArray:
-        """(n, C) what is free of each card once the request has been served by it."""
+        """(n, C) free amount of each card after it serves the request."""
         capacity, after = nodes_of(self._cards.capacity, nodes), used.copy()
         after[CARD_MEMORY] += self._table.memory_of(request, capacity)
         after[CORES] += request.cores
@@ -346,16 +345,16 @@ class SharedCards(Family):
 def _broken(
     demand: Demand, weights: Weights, free: IntArray, whole: NDArray[np.intp], several: FloatArray
 ) -> FloatArray:
-    """(n, C) usable part for pods with several cards that is lost with each card that is wholly free."""
+    """(n, C) usable part for pods with several cards that is lost with each entirely free card."""
     lost = several - demand.of_whole(weights, np.maximum(whole - 1, 0))
     out: FloatArray = np.where(free == CARD, lost[:, None], 0.0)
     return out
 
 
 def _with_least(demand: Demand, weights: Weights, free: IntArray, left: IntArray) -> FloatArray:
-    """(n,) fragments with a pod that gets the card of which least is lost.
+    """(n,) fragments with a pod on the card that loses least.
 
-    So much is free of the cards (n, C), and `left` with the pod; `NO_ROOM` for cards that it cannot get.
+    `free` (n, C) is the free amount of the cards, and `left` that with the pod; `NO_ROOM` for cards that it cannot get.
     """
     first, by_free = weights.first[:, None], weights.by_free
     cards = by_free.take(free + first)

@@ -1,4 +1,4 @@
-"""The typical pods of a cluster: the requests of pods with cards, and how many pods have the same one."""
+"""The typical pods of a cluster: the requests of pods with cards, and the number of pods with the same request."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
 
 MOST = 128
-"""Kinds of pods that are looked at, the most frequent ones; the others have little weight."""
+"""Kinds of pods that count, the most frequent ones; the others have little weight."""
 
 
 class Typical(NamedTuple):
-    """Pods that request the same, as far as that decides where cards are of use to them."""
+    """Pods with the same request, as far as it decides where they can use cards."""
 
     cpu: int
     memory: int
@@ -71,7 +71,7 @@ Adapt = Callable[[DeviceWish], DeviceWish]
 
 
 def as_written(wish: DeviceWish) -> DeviceWish:
-    """The parts of cards that a pod requests, where no configuration says more."""
+    """The parts of cards that a pod requests, without a configuration."""
     return wish
 
 
@@ -110,7 +110,7 @@ def _whole(spec: TaskSpec, resources: Sequence[str]) -> list[tuple[str, Typical]
 
 
 def _shared(spec: TaskSpec, adapt: Adapt) -> list[tuple[str, Typical]]:
-    """Cards that a pod requests, by kind: of several containers, the sum of cards and the largest part of one."""
+    """Cards that a pod requests, by kind: the number for all its containers, and the largest part for one of them."""
     out = []
     wish = adapt(spec.devices) if spec.devices is not None else None
     for kind in sorted(wish.kinds) if wish is not None else ():
@@ -129,7 +129,7 @@ def _typical(spec: TaskSpec, count: int, memory: int, percent: int, cores: int) 
 def _most(tables: dict[str, Counter[Typical]], specs: dict[Typical, TaskSpec], total: int) -> dict[str, Mix]:
     out = {}
     for name in sorted(tables):
-        # Equal numbers are put in an order of their own: that of a dict would be the order in which pods arrived.
+        # Equal numbers are sorted explicitly: the order of the dict would be the order in which pods arrived.
         ranked = sorted(tables[name].items(), key=lambda entry: (-entry[1], repr(entry[0])))[:MOST]
         pods = [typical for typical, _ in ranked]
         out[name] = Mix(pods, [number for _, number in ranked], [specs[typical] for typical in pods], total)

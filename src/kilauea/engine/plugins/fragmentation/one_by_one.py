@@ -1,7 +1,7 @@
 """Nodes with shared cards, one at a time: for a few nodes, plain values are faster than arrays.
 
-Pods fill one node after another, so the same cards beside the same typical pods come up again and again: what is
-found for both is remembered. The classes of the cards say which demand is meant, too, as they contain their size.
+As pods fill up nodes, the same cards with the same typical pods recur, so results are cached by both. The classes of
+the cards also identify the demand, as they contain the size.
 """
 
 from __future__ import annotations
@@ -20,52 +20,52 @@ from kilauea.engine.plugins.fragmentation.demand import CARD, Demand, Use
 
 INFINITE = float("inf")
 MOST_KNOWN = 65536
-"""Results that are remembered for each request."""
+"""Results that are cached for each request."""
 
 
 class Cards(NamedTuple):
     """The cards of a node."""
 
     kind: int
-    """A number that is the same for the same cards in any order."""
+    """A number that is equal for equal cards in any order."""
     different: list[int]
-    """Their classes without repeats, in the order of the cards."""
+    """Their distinct classes, in the order of the cards."""
 
 
 State = tuple[int, int, int, Cards, int]
-"""All that counts of a node.
+"""The relevant state of a node.
 
-A number for the kind of its cards and the set of typical pods that it can take, one for its place, the key of its cards
-(`CardClasses.key`), its cards, and the number of the set. One is made for each pod, and a plain tuple takes least time.
+A number for the kind of its cards and the set of typical pods that it can accept, one for its place, the key of its
+cards (`CardClasses.key`), its cards, and the number of the set. One is made for each pod, and a plain tuple is fastest.
 """
 
 
 class Wished(NamedTuple):
-    """A shape: the room that it requests, and results that are remembered for it."""
+    """A shape: the cpu and memory that it requests, and its cached results."""
 
     cpu: int
     memory: int
     scores: dict[int, float | None]
-    """By the first number of a state times the number of sets, plus the set of typical pods that a node can take after.
+    """By the first number of a state times the number of sets, plus the set of typical pods accepted afterwards.
 
     None where the order of the cards matters.
     """
     ordered: dict[tuple[int, int, int], float]
-    """Scores of nodes for which it does: by the key of the cards, and by the sets before and after."""
+    """Scores of nodes where it does: by the key of the cards, and by the sets before and after."""
     after: dict[int, int]
-    """The set of typical pods that a node can take after, by the number of its place."""
+    """The set of typical pods that a node can accept afterwards, by the number of its place."""
 
 
 class OneByOne:
     """The fragments of single nodes.
 
     Args:
-        able: the typical pods that nodes can take.
+        able: the typical pods that nodes can accept.
         classes: the classes of the cards.
-        figures: what is free of them.
+        figures: their free amounts.
         demands: the demand for cards of each size.
         demand_of: (N,) number of the demand for the cards of a node.
-        score_of: the score for growth by a number of cards.
+        score_of: returns the score for growth by a number of cards.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class OneByOne:
         self._able, self._classes, self._figures, self._score_of = able, classes, figures, score_of
         self._demands, self._demand_of = demands, demand_of
         self._states: list[State | None] = [None] * len(demand_of)
-        """By node; None if it may have changed since it was looked at."""
+        """By node; None if it may have changed since it was read."""
         self._now: list[Standing | None] = [None] * len(demand_of)
-        """By node; None if nothing has happened to it yet."""
+        """By node; None until it changes."""
         self._cards: dict[int, Cards] = {}
         """By key of the cards."""
         self._kinds: dict[tuple[int, ...], int] = {}
@@ -92,7 +92,7 @@ class OneByOne:
         self._place_list: list[Place] = []
         """Places by their numbers."""
         self._sums: dict[tuple[int, int], tuple[int, float, float]] = {}
-        """By kind of the cards and the typical pods: free and usable amounts, and the fragments."""
+        """By kind of the cards and typical pods: free and usable amounts, and the fragments."""
         self._wished: dict[TaskShape, Wished] = {}
         self._scores: dict[PlainRequest | None, tuple[dict[int, float | None], dict[tuple[int, int, int], float]]] = {}
         """By request, as in `Wished`: shapes share it."""
@@ -100,7 +100,7 @@ class OneByOne:
         """By cpu and memory, as in `Wished`."""
 
     def changed(self, row: int) -> None:
-        """A pod came to a node or left it."""
+        """Record that a pod was added to a node or removed."""
         self._states[row] = None
         self._now[row] = self._able.standing(row)
 
@@ -111,7 +111,7 @@ class OneByOne:
         return demand.fragments(usable, float(amount))
 
     def scores(self, plain: PlainRequest | None, shape: TaskShape, rows: list[int]) -> list[float]:
-        """The scores of some nodes for a pod that wants one card, or none, by how much their fragments grow with it."""
+        """The scores of some nodes for a pod that wants one card, or none, by the growth of their fragments."""
         wished = self._wished.get(shape) or self._read(plain, shape)
         known, afters, states, sets = wished.scores, wished.after, self._states, self._able.sets
         out = []
@@ -126,7 +126,7 @@ class OneByOne:
         return out
 
     def _read(self, plain: PlainRequest | None, shape: TaskShape) -> Wished:
-        """Take in a shape; those that request the same cards, or for the same room, share what is remembered."""
+        """Read a shape; shapes that request the same cards, or the same cpu and memory, share their cached results."""
         cpu, memory = shape.request.item(CPU_ROW), shape.request.item(MEMORY_ROW)
         scores, ordered = self._scores.setdefault(plain, ({}, {}))
         after = self._after.setdefault((cpu, memory), {})
@@ -134,7 +134,7 @@ class OneByOne:
         return found
 
     def _after_at(self, wished: Wished, place: int) -> int:
-        """The set of typical pods that a node at a place can take after a pod of a shape."""
+        """The set of typical pods that a node can accept after a pod of the shape is added."""
         if len(wished.after) >= MOST_KNOWN:
             wished.after.clear()
         found = wished.after[place] = self._able.number(self._place_list[place], wished.cpu, wished.memory)
@@ -155,7 +155,7 @@ class OneByOne:
         return found
 
     def _score(self, wished: Wished, plain: PlainRequest | None, row: int, state: State, after: int) -> float:
-        """As `scores` for one node, without what is remembered by the kind of the cards."""
+        """As `scores` for one node, without the results that are cached by kind of cards."""
         standing, _, key, _, able = state
         by_key = key, able, after
         found = wished.ordered.get(by_key)
@@ -171,16 +171,16 @@ class OneByOne:
         return found
 
     def _find(self, plain: PlainRequest | None, row: int, state: State, after: int) -> tuple[float, bool]:
-        """By how many cards the fragments of a node grow; a pod gets the card of which least is lost.
+        """The growth of a node's fragments, in cards, if the pod gets the card that loses least.
 
-        A node without room for the pod keeps its cards as they are. The second answer is true if the order of the cards
-        decides, as different ones lose least.
+        A node without room for the pod keeps its cards. The second result is True if the order of the cards decides, as
+        different classes lose least.
         """
         _, _, _, (kind, different), able = state
         (demand, use), ordered = self._use(row, after), False
         amount, usable, fragments = self._known_sum(row, kind, after)
         if plain is not None:
-            # Cards of one class lose the same, and the first of those that lose least is taken.
+            # Cards of one class lose the same, and the first that loses least is taken.
             free, left, by_free = self._figures.free.values, self._figures.left_where(plain).values, use.by_free
             lost = [by_free[free[number]] - by_free[left[number]] for number in different]
             if use.counts:
@@ -195,7 +195,7 @@ class OneByOne:
         return fragments - self._known_sum(row, kind, able)[2], ordered
 
     def _known_sum(self, row: int, kind: int, able: int) -> tuple[int, float, float]:
-        """As `_sum` for a set of typical pods, with the fragments that follow."""
+        """As `_sum` for a set of typical pods, with the resulting fragments."""
         known = self._sums.get((kind, able))
         if known is None:
             if len(self._sums) >= MOST_KNOWN:
@@ -206,13 +206,13 @@ class OneByOne:
         return known
 
     def _sum(self, use: Use, numbers: list[int]) -> tuple[int, float]:
-        """Return the free part of cards of some classes, and how much of it is usable."""
+        """Return the free amount of cards of some classes, and its usable part."""
         figure = self._figures.free.values
         free = [figure[number] for number in numbers]
         return sum(free), sum(map(use.by_free.__getitem__, free)) + use.of_whole(free.count(CARD))
 
     def losses(self, request: CardRequest, row: int) -> list[float]:
-        """By card of a node: the usable part that is lost if it serves a request of a pod that is placed already."""
+        """By card of a node: the usable part that is lost if it serves a request of a pod that is already placed."""
         use = self._use(row, self._able.standing(row).able)[1]
         free, left = self._figures.free.values, self._figures.left(request).values
         numbers = self._classes.numbers[row].tolist()
@@ -226,13 +226,13 @@ class OneByOne:
 
 
 def _losses(use: Use, free: list[int], left: list[int], whole: int) -> list[float]:
-    """By card: the usable part that is lost if so much is left of what is free of it, beside so many wholly free."""
+    """By card: the usable part that is lost if `left` remains of its free amount; `whole` cards are entirely free."""
     by_free = use.by_free
     return _with_broken(use, [by_free[b] - by_free[a] for b, a in zip(free, left, strict=True)], free, whole)
 
 
 def _with_broken(use: Use, lost: list[float], free: list[int], whole: int) -> list[float]:
-    """By card: the loss, with that of pods with several cards where one of this many wholly free cards is broken."""
+    """By card: the loss including pods with several cards, if one of `whole` entirely free cards is broken."""
     if not (use.counts and whole):
         return lost
     broken = use.of_whole(whole) - use.of_whole(whole - 1)

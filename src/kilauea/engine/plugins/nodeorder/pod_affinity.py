@@ -18,7 +18,7 @@ class PodAffinityScore:
         self._neighbours = session.neighbours
 
     def applies(self, shape: TaskShape) -> bool:
-        """Return True if there is any wish about this pod."""
+        """Return True if any term concerns this pod."""
         if not self._neighbours.needed:
             return False
         return bool(shape.spec.preferred_pods or self._neighbours.around(shape.label_class).wishes)

@@ -33,7 +33,7 @@ def _mean(shape: TaskShape, nodes: NodeRows, *, free: bool) -> NDArray[np.float6
 
 
 def balanced(shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
-    """(n,) how much the task evens out the use of cpu and memory (and GPUs, if it requests some); 75 changes nothing.
+    """(n,) how much the task balances the use of cpu and memory (and GPUs, if it requests some); 75 is neutral.
 
     None for a task that requests none of them.
     """

@@ -31,11 +31,11 @@ class TopologySpreadScore:
         self._constraints: dict[TaskShape, tuple[tuple[Spread, ...], bool]] = {}
 
     def applies(self, shape: TaskShape) -> bool:
-        """Return True if the pod is to be spread."""
+        """Return True if the pod should be spread."""
         return self._neighbours.needed and bool(self._of(shape)[0])
 
     def _of(self, shape: TaskShape) -> tuple[tuple[Spread, ...], bool]:
-        """Constraints that apply softly, and whether the pod declares them itself."""
+        """Soft constraints, and True if the pod declares them itself."""
         known = self._constraints.get(shape)
         if known is None:
             declared = shape.spec.spread
@@ -57,7 +57,7 @@ class TopologySpreadScore:
         return tuple(Spread(skew, key, False, selector, 1, True, False) for key, skew in DEFAULT_SKEWS)
 
     def score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int64] | None:
-        """(n,) from 0 to 100, 100 for the emptiest domain; None if the pod is not to be spread."""
+        """(n,) from 0 to 100, 100 for the emptiest domain; None if the pod should not be spread."""
         if not self._neighbours.needed:
             return None
         constraints, declared = self._of(shape)
@@ -76,9 +76,9 @@ class TopologySpreadScore:
     def _raw(
         self, shape: TaskShape, nodes: NodeRows, spread: Spread, keys: tuple[str, ...], judged: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
-        """(n,) the part of one constraint."""
+        """(n,) the contribution of one constraint."""
         term = PodTerm((shape.label_class.namespace,), None, spread.selector, spread.topology_key)
-        # An empty selector counts no pods here, though it matches all of them elsewhere.
+        # An empty selector matches no pods here, although it matches all pods elsewhere.
         by_node = np.zeros(len(self.table), dtype=np.int64)
         if spread.selector:
             by_node = self._neighbours.matching(Wanted((term,), terminating_too=False)).by_node

@@ -189,7 +189,7 @@ class Predicates(Plugin):
             claims.register(self.name)
 
     def _curve(self, session: Session, shape: tuple[object, ...]) -> NDArray[np.int64] | None:
-        """The score of storage by use; None for none, or for one that cannot be read, which is said."""
+        """The score of storage by utilization; None without a shape, or with an invalid one, which is reported."""
         if not shape:
             return None
         try:
@@ -230,5 +230,5 @@ def _is_offline(shape: TaskShape) -> bool:
 
 
 def _refused_claims(claims: ClaimFilter | None, task: Task) -> Refusal | None:
-    """The reason why a pod waits for its resource claims; None if it need not, or if they are not looked at."""
+    """The reason why a pod waits for its resource claims; None if it does not wait, or if claims are disabled."""
     return claims.refusal(task) if claims is not None and task.claims else None

@@ -1,4 +1,4 @@
-"""The devices of the cluster in a session: their allocation, and whether nodes have those that a pod's claims request.
+"""The devices of the cluster in a session: their allocation, and the nodes with the devices that pods' claims request.
 
 A device is free now if no claim holds it, and free later if only claims hold it whose pods are all terminating, have
 ended or are evicted in this session. What the session gives to a claim is taken at once, so no two pods get a device.
@@ -20,21 +20,16 @@ from kilauea.engine.plugins.predicates.claim_questions import MOST_KNOWN, NOTHIN
 from kilauea.engine.plugins.predicates.claim_usage import Usage
 
 FITS, LACKS, NEVER, LATER = 0, 1, 2, 4
-"""Verdicts on a node: free now; in use; not there at all; in use until pods have ended that are ending."""
+"""Verdicts on a node: free now; in use; not present; in use until terminating pods have ended."""
 
 Codes = NDArray[np.int8]
 Ranks = NDArray[np.int32]
 MOST_ALTERNATIVES = 8
-"""A request has at most this many alternatives; the first one counts so much, each that follows one less."""
+"""Maximum number of alternatives in a request; the first scores this many points, each further one a point less."""
 
 
 class Holdings:
-    """Free devices, and the nodes that have enough of them.
-
-    Args:
-        table: claims and classes.
-        inventory: the devices.
-    """
+    """Free devices, and the nodes with enough of them."""
 
     def __init__(self, table: ResourceClaimTable, inventory: Inventory) -> None:
         self._table = table
@@ -43,10 +38,10 @@ class Holdings:
         self._masks: dict[Ask, Mask | None] = {}
         self._questions: dict[tuple[Demand, ...], Question] = {}
 
-    # --- what a demand comes to
+    # --- prepared demands
 
     def problem(self, demand: Demand) -> str:
-        """The reason why no node can satisfy a demand, whatever devices there are; empty if there is none."""
+        """The reason why no node can satisfy a demand, regardless of free devices; empty if one might."""
         for request in demand.requests:
             problems = [self._problem_of(way) for way in request.ways]
             if all(problems):
@@ -77,14 +72,14 @@ class Holdings:
         return self._masks[way]
 
     def reads_shared(self, demand: Demand) -> bool:
-        """Return True if devices may be chosen that several nodes reach."""
+        """Return True if the demand may be served by devices that several nodes reach."""
         masks = [self.mask(way) for request in demand.requests for way in request.ways]
         return any(mask is not None and bool(mask[rows].any()) for mask in masks for _, rows in self.inventory.shared)
 
     # --- verdicts
 
     def question(self, demands: Sequence[Demand]) -> Question:
-        """The demands of one pod, prepared."""
+        """Prepare the demands of one pod."""
         key = tuple(demands)
         known = self._questions.get(key)
         if known is None:
@@ -94,7 +89,7 @@ class Holdings:
         return known
 
     def verdicts(self, demands: Sequence[Demand], rows: Rows) -> tuple[Codes, Ranks]:
-        """(n,) for nodes in some rows: if they satisfy the demands of one pod, and by how good alternatives."""
+        """(n,) verdicts on the nodes in some rows for the demands of one pod, and the ranks of the alternatives."""
         question = self.question(demands)
         if len(rows) <= FEW:
             return self._verdicts_one_by_one(question, rows)
@@ -112,9 +107,10 @@ class Holdings:
         return codes, ranks
 
     def _verdicts_one_by_one(self, question: Question, rows: Rows) -> tuple[Codes, Ranks]:
-        """As `verdicts`, by what searches find: nodes that changed have often become what others became before.
+        """As `verdicts`, from cached searches: a changed node has often become what others were before.
 
-        Searches are not wasted on nodes for which counting is enough: a pod that is placed there needs their results.
+        Searches are worthwhile even on nodes for which counting is enough: a pod that is placed there needs their
+        results.
         """
         codes, ranks = np.zeros(len(rows), dtype=np.int8), np.zeros(len(rows), dtype=np.int32)
         for at, row in enumerate(rows.tolist()):
@@ -122,7 +118,7 @@ class Holdings:
         return codes, ranks
 
     def verdict(self, question: Question, node: int) -> tuple[int, int]:
-        """The verdict on a node, and how good its alternatives are."""
+        """The verdict on a node, and the rank of its alternatives."""
         if not question.possible[node]:
             return NEVER, 0
         for verdict, now in ((FITS, True), (LATER, False)) if self.usage.is_moving else ((FITS, True),):
@@ -132,7 +128,7 @@ class Holdings:
         return LACKS, 0
 
     def _found(self, question: Question, node: int, *, now: bool) -> Found:
-        """Devices for a question on a node. Nodes whose devices are equal are searched once."""
+        """Find devices for a question on a node. Nodes with equal devices are searched once."""
         state = self.inventory.likeness(node, self.usage.used[now])
         if state is None:
             return self._search(question, node, now=now)
@@ -144,7 +140,7 @@ class Holdings:
         return known
 
     def _search(self, question: Question, node: int, *, now: bool) -> Found:
-        """As `_found`, without what is remembered."""
+        """As `_found`, without the cache."""
         usage, here = self.usage, self.inventory.at(node)
         free, used, left = usage.free(now=now), usage.used[now], usage.left[now]
         choices = Search(self.inventory, question.demands, question.masks, here, free, used, left).run()
@@ -156,7 +152,7 @@ class Holdings:
     # --- choosing
 
     def choose(self, question: Question, claims: int, node: int, *, now: bool) -> list[Decision] | None:
-        """Devices on a node for a pod with this many claims; None if there are not enough."""
+        """Return devices on a node for a pod with this many claims; None if there are not enough."""
         found = self._found(question, node, now=now)
         if found.rank < 0:
             return None
@@ -185,7 +181,7 @@ class Holdings:
 
 
 def _rank(demands: Sequence[Demand], choices: Iterable[Choice]) -> int:
-    """Points for the alternatives that devices were found for: more for each that stands further ahead."""
+    """Points for the chosen alternatives: the earlier ones of a request score more."""
     chosen = {(choice.claim, choice.request) for choice in choices}
     return sum(
         max(MOST_ALTERNATIVES - place, 0)

@@ -13,24 +13,24 @@ from kilauea.engine.model.claims.inventory import Inventory, Mask, Rows
 from kilauea.engine.model.claims.search import MOST_DEVICES, Choice
 
 MOST_KNOWN = 4096
-"""This many kinds of nodes are remembered for a question."""
+"""Maximum number of node states that are cached for a question."""
 
 
 class Needed(NamedTuple):
     """Devices that a node must have."""
 
     mask: Mask
-    """(D,) devices that will do."""
+    """(D,) acceptable devices."""
     number: int
     free: bool
-    """They must not be in use."""
+    """True if they must not be in use."""
 
 
 class Found(NamedTuple):
     """The result of a search on a node."""
 
     choices: tuple[Choice, ...]
-    """Devices, counted from the first one of the node."""
+    """Devices, counted from the first one on the node."""
     rank: int
     """Rank of the alternatives; -1 if there are not enough devices."""
 
@@ -43,13 +43,13 @@ class Question:
     """The demands of one pod.
 
     Attributes:
-        demands: what its claims ask.
+        demands: the requests of its claims.
         masks: (D,) devices that match, by ask.
-        requests: for each request with alternatives, all devices or access beside the user: what each way needs.
-        together: what the other requests need, those for the same devices added up.
-        simple: counting is all there is to it, so no search is needed.
-        possible: (N,) nodes that have enough devices, those in use included.
-        known: by the state of a node's devices: what a search found there.
+        requests: the needs of each alternative, for each request with alternatives, all devices or admin access.
+        together: the needs of the other requests, added up for the same devices.
+        simple: counting devices is enough, so a search is not needed.
+        possible: (N,) nodes that have enough devices, including those in use.
+        known: results of searches, by the state of a node's devices.
     """
 
     demands: tuple[Demand, ...]
@@ -61,7 +61,7 @@ class Question:
     known: dict[tuple[int, bytes], Found] = field(default_factory=dict)
 
     def may(self, inventory: Inventory, free: Mask | None, rows: Rows | None = None) -> Mask:
-        """(n,) nodes with as many devices as each request needs by itself; without `free` as if none were in use."""
+        """(n,) nodes with enough devices for each request by itself; without `free`, devices in use count as well."""
         out = np.ones(len(inventory.nodes) if rows is None else len(rows), dtype=bool)
         for ways in self.requests:
             enough = np.zeros(len(out), dtype=bool)
@@ -94,7 +94,7 @@ def question_of(demands: Sequence[Demand], masks: Mapping[Ask, Mask], inventory:
 
 
 def _is_counted(way: Ask, mask: Mask, inventory: Inventory) -> bool:
-    """Return True if a request takes a number of devices, each of which no other request can have then."""
+    """Return True if a request takes a number of devices, each of which no other request can take then."""
     return not (way.admin or way.all or (mask & inventory.multiple).any())
 
 
@@ -104,7 +104,7 @@ def _needed(way: Ask, mask: Mask, inventory: Inventory) -> Needed:
 
 
 def _is_simple(demands: Sequence[Demand], together: Sequence[Needed], inventory: Inventory) -> bool:
-    """Return True if counting is all there is to it: requests want the same devices, or quite different ones."""
+    """Return True if counting is enough: requests want either the same devices or entirely different ones."""
     for demand in demands:
         if demand.constraints or sum(way.number for r in demand.requests for way in r.ways) > MOST_DEVICES:
             return False

@@ -1,4 +1,4 @@
-"""The devices that claims use, updated claim by claim: which are in use, and the remaining amounts of the counters."""
+"""The devices that claims use, updated by claim: the devices in use, and the remaining amounts of the counters."""
 
 from __future__ import annotations
 
@@ -11,63 +11,63 @@ Amounts64 = NDArray[np.int64]
 
 
 class Usage:
-    """Devices in use, now or later; later is once all pods have ended that are ending.
+    """Devices in use, now or later; later means once all terminating pods have ended.
 
     Args:
         inventory: the devices.
 
     Attributes:
-        used: (D,) devices in use, by whether it is now.
-        left: (C,) what the devices in use leave of the counters, by whether it is now.
+        used: (D,) devices in use; True for now, False for later.
+        left: (C,) remaining amounts of the counters; True for now, False for later.
     """
 
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
         size = len(inventory)
         self._held = [0] * size
-        """Claims that hold each device, as the objects have it."""
+        """Claims that hold each device according to the objects."""
         self._viewed = [0] * size
-        """Claims that will hold each device once what is ending has ended."""
+        """Claims that will hold each device once terminating pods have ended."""
         self.used: dict[bool, Mask] = {now: np.zeros(size, dtype=bool) for now in (True, False)}
         self.left: dict[bool, Amounts64] = {now: inventory.counters.copy() for now in (True, False)}
         self._free: dict[bool, Mask] = {now: np.ones(size, dtype=bool) for now in (True, False)}
         self.is_moving = False
-        """True if anything may be in use now that is free later."""
+        """True if any device in use now may be free later."""
 
     def free(self, *, now: bool) -> Mask:
-        """(D,) devices of which something may be free."""
+        """(D,) devices that may be at least partly free."""
         return self._free[now]
 
     def hold(self, use: Use) -> None:
-        """Devices are in use by a claim whose pods stay."""
+        """Mark devices as used by a claim whose pods stay."""
         self._change(use, held=1, viewed=1)
         self._take(use, 1, True, False)
 
     def hold_until_ended(self, use: Use) -> None:
-        """Devices are in use by a claim whose pods are ending."""
+        """Mark devices as used by a claim whose pods are terminating."""
         self.is_moving = True
         self._change(use, held=1)
         self._take(use, 1, True)
 
     def view(self, use: Use, by: int) -> None:
-        """The pods of a claim that has devices end (-1), or another pod keeps them (1)."""
+        """Record that the pods of a claim with devices end (-1), or that another pod keeps them (1)."""
         self.is_moving = True
         self._change(use, viewed=by)
         self._take(use, by, False)
 
     def give(self, use: Use, by: int) -> None:
-        """Devices are given to a claim by this session (1), or taken back from it (-1)."""
+        """Give devices to a claim in this session (1), or take them back (-1)."""
         self._change(use, viewed=by)
         self._take(use, by, True, False)
 
     def _take(self, use: Use, by: int, *moments: bool) -> None:
-        """Take a claim's shares of the counters, or give them back."""
+        """Take a claim's shares of the counters, or return them."""
         for counter, amount in use.amounts:
             for now in moments:
                 self.left[now][counter] -= by * amount
 
     def _change(self, use: Use, held: int = 0, viewed: int = 0) -> None:
-        """Count the claims of devices; a device that comes into use, or out of it, takes or gives of its counters."""
+        """Count the claims of devices; a device that starts or stops being used changes its counters."""
         for row in use.rows:
             self._held[row] += held
             self._viewed[row] += viewed

@@ -1,11 +1,11 @@
-"""Resource claims: pods that wait for theirs, the nodes with matching devices, and the allocation of devices.
+"""Resource claims: pods that wait for them, the nodes with matching devices, and the allocation of devices.
 
-A claim that has devices binds its pods to the nodes that reach them. One that has none gets devices on the node that is
-chosen; they are taken until the pod is taken back, so claims of other pods pass them by, and pods with the same claim
-follow it. Devices of pods that are terminating are free later: a pod may be nominated to them, and starts once they are
-given back.
+A claim with devices binds its pods to the nodes that reach them. A claim without devices gets them on the selected
+node. They stay reserved unless the placement is undone, so claims of other pods do not get them, and pods with the same
+claim follow it. Devices of terminating pods are free later: a pod may be nominated to them, and starts once they are
+released.
 
-A cluster in which no pod that waits has a claim pays for none of this.
+This costs nothing in a cluster where no waiting pod has a claim.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ LACKS = Rejection("DynamicResources", CANNOT)
 NEVER = Rejection("DynamicResourcesMissing", CANNOT, hopeless=True)
 ELSEWHERE = Rejection("ResourceClaimElsewhere", "resourceclaim not available on the node", hopeless=True)
 REJECTIONS = (LACKS, NEVER, ELSEWHERE)
-"""In the order of the verdicts of `claim_devices`, and one for claims whose devices are elsewhere."""
+"""In the order of the verdicts of `claim_devices`, followed by one for claims whose devices are elsewhere."""
 AT_OTHER_NODES = 3
 
 WEIGHT = 2
-"""Of the score for better alternatives, as in kube-scheduler."""
+"""Weight of the score for better alternatives, as in kube-scheduler."""
 
 EVERYWHERE = -1
-"""In the list of changes: all nodes."""
+"""Stands for all nodes in the list of changes."""
 
 
 class Verdicts:
-    """The verdict on all nodes for what one shape asks, and how far it has followed the changes.
+    """The verdicts on all nodes for the claims of one shape, and the number of changes that they include.
 
     Attributes:
-        fits: (N,) the verdict once all pods have ended that are ending: `FITS`, or why not.
+        fits: (N,) the verdict once all terminating pods have ended: `FITS`, or the reason.
         now: (N,) nodes with free devices now.
-        ranks: (N,) how good the alternatives are that nodes have devices for.
-        seen: number of changes that are followed.
-        question: what all claims of the shape ask; None if some of them have devices, or may ask less on some nodes.
+        ranks: (N,) the ranks of the alternatives that nodes have devices for.
+        seen: number of changes that are included.
+        question: the requests of all claims of the shape; None if some have devices, or may request less on some nodes.
     """
 
     __slots__ = ("fits", "now", "question", "ranks", "seen")
@@ -70,36 +70,36 @@ class Verdicts:
         self.question = question
 
     def note_one(self, row: int, code: int, rank: int) -> None:
-        """Take the verdict on a node."""
+        """Set the verdict on a node."""
         self.now[row], self.fits[row], self.ranks[row] = code == FITS, FITS if code == LATER else code, rank
 
     def note(self, rows: Rows, codes: Codes, ranks: Ranks) -> None:
-        """Take the verdicts on nodes in some rows."""
+        """Set the verdicts on the nodes in some rows."""
         self.now[rows] = codes == FITS
         self.fits[rows] = np.where(codes == LATER, FITS, codes)
         self.ranks[rows] = ranks
 
 
 class ClaimFilter:
-    """Judges nodes by the claims of pods, and gives devices to claims."""
+    """Filters nodes by the claims of pods, and allocates devices to claims."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._table = session.state.resource_claims
         self._size = len(session.nodes)
         self._mine: dict[str, None] = {}
-        """Claims that this session gave devices to."""
+        """Claims to which this session allocated devices."""
         self._users: dict[str, set[str]] = {}
-        """By claim: tasks that use it, those that are ending left out."""
+        """By claim: tasks that use it, without terminating ones."""
         self._lapsed: set[str] = set()
-        """Claims with devices whose pods are all ending."""
+        """Claims with devices whose pods are all terminating."""
         self._evicted: dict[str, list[tuple[str, Decision]]] = {}
-        """By task that was evicted in this session: the devices that it had been given in it."""
+        """By task evicted in this session: the devices that this session had allocated to it."""
         self._known: dict[tuple[Wish, ...], Verdicts] = {}
         self._by_shape: dict[TaskShape, Verdicts] = {}
-        """The same by shape, which is quicker to look up."""
+        """The same by shape, which is faster to look up."""
         self._changed: list[int] = []
-        """Rows of nodes whose devices came or went, or EVERYWHERE."""
+        """Rows of nodes whose devices changed, or EVERYWHERE."""
         self._problems: dict[Demand, str] = {}
         self._active = any(task.claims for task in session.state.unplaced.values()) if self._size else False
         if self._active:
@@ -107,7 +107,7 @@ class ClaimFilter:
             self._take_stock()
 
     def register(self, plugin: str) -> None:
-        """Take part in the session, if any pod that waits has claims."""
+        """Register with the session, if any waiting pod has claims."""
         if not self._active:
             return
         session = self._session
@@ -118,14 +118,14 @@ class ClaimFilter:
         session.add_event_handler(plugin, self._placed, self._gone)
 
     def report_faults(self) -> None:
-        """Say which slices, devices and selectors are skipped."""
+        """Report the slices, devices and selectors that are skipped."""
         for fault in self._holdings.inventory.faults if self._active else ():
             self._session.findings.append(Finding(fault.where, fault.message))
 
-    # --- how it stands
+    # --- current state
 
     def _take_stock(self) -> None:
-        """Note who holds what."""
+        """Record the devices that claims hold."""
         state = self._session.state
         for key, task in state.with_resource_claims.items():
             if int(state.placements.node[task.row]) >= 0 and task.status != status.RELEASING:
@@ -148,7 +148,7 @@ class ClaimFilter:
         return self._holdings.inventory.use_of(claim.grants)
 
     def _is_awaited(self, claim: Claim) -> bool:
-        """Return True if a pod that waits has the claim already."""
+        """Return True if a waiting pod already has the claim."""
         tasks, namespace = self._session.state.tasks, claim.key.partition("/")[0]
         reserved = ((tasks.get(f"{namespace}/{name}"), uid) for name, uid in claim.reserved)
         return any(task is not None and task.uid == uid and task.status == status.PENDING for task, uid in reserved)
@@ -156,9 +156,9 @@ class ClaimFilter:
     # --- claims whose devices are where their pod cannot start
 
     def release_unreachable(self) -> None:
-        """Let claims give their devices back if their pod fits no node, as it must go where they are.
+        """Release the devices of claims if their pod fits no node, because it must run where the devices are.
 
-        As in Kubernetes: a claim keeps them that any other pod has or may use.
+        As in Kubernetes, a claim that any other pod has or may use keeps its devices.
         """
         if not self._active:
             return
@@ -175,7 +175,7 @@ class ClaimFilter:
                             report.released[claim.key] = Release(claim.key, claim.uid, task.key, devices)
 
     def _is_stuck(self, claim: Claim, task: Task) -> bool:
-        """Return True if a claim has devices that only some nodes reach, and no pod but one that waits uses it."""
+        """Return True if a claim has devices that only some nodes reach, and only one waiting pod uses it."""
         if not claim.allocated or claim.deleting or self._users.get(claim.key):
             return False
         if claim.terms is None and not claim.special:
@@ -185,7 +185,7 @@ class ClaimFilter:
     # --- pods that wait for their claims
 
     def refusal(self, task: Task) -> Refusal | None:
-        """Return the reason why a pod waits for its claims, whatever the node."""
+        """Return the reason why a pod waits for its claims, regardless of the node."""
         if not task.claims or not self._active:
             return None
         for ref in task.claims:
@@ -229,7 +229,7 @@ class ClaimFilter:
         return bool(shape.claims) and not self._is_shared(shape)
 
     def _is_shared(self, shape: TaskShape) -> bool:
-        """Return True if what is given to other pods elsewhere may change the verdict on any node."""
+        """Return True if devices allocated to other pods elsewhere may change the verdict on any node."""
         for wish in shape.claims:
             claim = self._table.claims.get(wish.key)
             if claim is not None and not claim.allocated:
@@ -246,7 +246,7 @@ class ClaimFilter:
         return nodes.take(self._verdicts(shape).now)
 
     def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
-        """Nodes are the better, the further ahead the alternatives stand that they have devices for."""
+        """Prefer nodes with devices for earlier alternatives."""
         best = MOST_ALTERNATIVES * _alternatives(shape)
         ranks = nodes.take(self._verdicts(shape).ranks).astype(np.float64)
         return ranks * (WEIGHT * 100.0 / best)
@@ -261,7 +261,7 @@ class ClaimFilter:
                 rows = np.arange(self._size)
                 known.note(rows, *self._judge(shape.claims, rows))
             elif known.question is not None and len(changed) <= FEW:
-                # After a placement only its node has changed: plain values are quicker than arrays of one.
+                # After a placement, only its node has changed: plain values are faster than arrays with one element.
                 for row in sorted(changed):
                     known.note_one(row, *self._holdings.verdict(known.question, row))
             else:
@@ -271,7 +271,7 @@ class ClaimFilter:
         return known
 
     def _read(self, wishes: tuple[Wish, ...]) -> Verdicts:
-        """The verdicts for some claims, which shapes share that request the same."""
+        """The verdicts for some claims; shapes with the same requests share them."""
         known = self._known.get(wishes)
         if known is None:
             plain = not any(wish.key or wish.special for wish in wishes)
@@ -280,7 +280,7 @@ class ClaimFilter:
         return known
 
     def _judge(self, wishes: tuple[Wish, ...], rows: Rows) -> tuple[Codes, Ranks]:
-        """(n,) verdicts on nodes in some rows, and how good their alternatives are."""
+        """(n,) verdicts on the nodes in some rows, and the ranks of their alternatives."""
         content = next((wish.special for wish in wishes if wish.special is not None), None)
         if content is None:
             return self._judge_alike(wishes, rows)
@@ -306,7 +306,7 @@ class ClaimFilter:
             if claim is not None and claim.allocated:
                 reached.append(self._reach(claim.terms))
                 if wish.special is not None and claim.demand != wish.demand:
-                    # A special claim that was given devices for another kind of node is of no use on this one.
+                    # A special claim whose devices were allocated for another kind of node cannot be used on this one.
                     reached.append(np.zeros(self._size, dtype=bool))
             elif decision is not None:
                 reached += [self._at(each.node) if each.node else self._reach(each.terms) for each in decision.reaches]
@@ -338,7 +338,7 @@ class ClaimFilter:
             out[row] = True
         return out
 
-    # --- who gets what
+    # --- allocation
 
     def _placed(self, task: Task, row: int) -> None:
         if not task.claims:
@@ -370,7 +370,7 @@ class ClaimFilter:
             self._choose(waiting, question, row, now=task.status != status.PIPELINED)
 
     def _choose(self, claims: Sequence[Claim], question: Question, row: int, *, now: bool) -> None:
-        """Give devices to claims; none where an action places a pod that no filter let through, and they lack."""
+        """Allocate devices to claims; none if an action places a pod past the filters and devices are missing."""
         decisions = self._holdings.choose(question, len(claims), row, now=now)
         for claim, decision in zip(claims, decisions or (), strict=False):
             self._decide(claim.key, decision)
@@ -403,22 +403,22 @@ class ClaimFilter:
             self._evicted[task.key] = had
 
     def _note_shared(self, key: str) -> None:
-        """The verdicts on all nodes change with a claim that pods share."""
+        """Invalidate the verdicts on all nodes if pods share the claim."""
         if not self._table.claims[key].owner:
             self._changed.append(EVERYWHERE)
 
     def _view(self, use: Use, by: int) -> None:
-        """The devices of a claim will be free (-1), or not after all (1)."""
+        """Record that the devices of a claim will be free (-1), or will not be free after all (1)."""
         self._holdings.usage.view(use, by)
         self._note_changed(use)
 
     def _give(self, use: Use, by: int) -> None:
-        """Devices are given to a claim (1), or taken back (-1)."""
+        """Record that devices are allocated to a claim (1), or taken back (-1)."""
         self._holdings.usage.give(use, by)
         self._note_changed(use)
 
     def _note_changed(self, use: Use) -> None:
-        """The nodes of devices are to be looked at again."""
+        """Mark the nodes of devices as changed."""
         places = self._holdings.inventory.places
         self._changed += [max(places[row], EVERYWHERE) for row in use.rows]
 

@@ -1,6 +1,6 @@
 """Required pod affinity and anti-affinity, of the pod itself and of running pods.
 
-Pods that terminate repel others as long as they are there. As they will be gone, a pod may be nominated to such a node.
+Terminating pods repel others until they are gone. A pod may still be nominated to such a node.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ EXISTING = Rejection("ExistingPodsAntiAffinity", "node(s) didn't satisfy existin
 
 
 class PodAffinityFilter:
-    """Judges nodes by the pods in their topology domains."""
+    """Filters nodes by the pods in their topology domains."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._neighbours = session.neighbours
 
     def register(self, plugin: str) -> None:
-        """Take part in the session, if any pod selects others."""
+        """Register with the session, if any pod selects others."""
         if self._neighbours.needed:
             rejections = [AFFINITY, ANTI_AFFINITY, EXISTING]
             scope = Scope.CLUSTER
@@ -52,7 +52,7 @@ class PodAffinityFilter:
         return taken
 
     def _not_repelled_now(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_] | None:
-        """Nodes whose domains hold no pod that repels the shape, or is repelled by it, terminating ones included."""
+        """Nodes whose domains hold no pod that repels the shape or is repelled by it, including terminating pods."""
         table, repelling = nodes.table, self._neighbours.around(shape.label_class).repelling
         if not (shape.spec.anti_affinity or repelling):
             return None
@@ -66,7 +66,7 @@ class PodAffinityFilter:
     def _attracted(self, shape: TaskShape, table: NodeTable) -> NDArray[np.bool_]:
         """Nodes whose domains hold, for every term, a pod that matches all terms.
 
-        The first pod of a group that is drawn to its own kind may go anywhere that has the labels.
+        The first pod of a group with affinity to itself may run on any node that has the topology labels.
         """
         terms = shape.spec.affinity
         wanted = Wanted(terms)

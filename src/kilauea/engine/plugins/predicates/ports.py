@@ -1,7 +1,7 @@
 """Host ports: two pods cannot use the same port of a node.
 
-An address of `0.0.0.0` stands for all addresses of the node, and collides with every other on that port. A port of a
-pod that terminates is free for a nomination, and free for a start once the pod is gone.
+The address `0.0.0.0` means all addresses of the node, and conflicts with every other address on that port. The port of
+a terminating pod is free for nominations, and free for starting a pod once the terminating one is gone.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ ANY_ADDRESS = "0.0.0.0"
 
 
 Taken = dict[tuple[str, int], dict[str, NDArray[np.int64]]]
-"""By protocol and port, by address: number of pods on each node that take it."""
+"""By protocol and port, by address: number of pods on each node that use it."""
 
 
 class PortFilter:
-    """Counts who takes which port on which node."""
+    """Counts the host ports in use on each node."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._size = len(session.nodes)
         self._taken: Taken = {}
-        """Of pods that stay, and of those that come."""
+        """Ports of pods that stay, and of those placed in this cycle."""
         self._ending: Taken = {}
-        """Of pods that terminate, and of those that are evicted in this cycle."""
+        """Ports of terminating pods, and of those evicted in this cycle."""
         placements = session.state.placements
         for task in session.state.with_ports.values():
             row = int(placements.node[task.row])
@@ -41,7 +41,7 @@ class PortFilter:
                 self._change(self._ending if task.status == status.RELEASING else self._taken, task, row, 1)
 
     def register(self, plugin: str) -> None:
-        """Take part in the session, if any pod has host ports."""
+        """Register with the session, if any pod has host ports."""
         if self._session.state.with_ports:
             self._session.add_predicate(
                 plugin, self._free, [TAKEN], applies=lambda shape: bool(shape.spec.ports), room=self._free_now
@@ -73,7 +73,7 @@ class PortFilter:
 
 
 def _without(taken: Taken, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
-    """(n,) nodes on which none of these pods takes a port that the shape requests."""
+    """(n,) nodes on which none of these pods uses a port that the shape requests."""
     free = np.ones(len(nodes), dtype=bool)
     for protocol, ip, port in shape.spec.ports:
         for address, counts in taken.get((protocol, port), {}).items():

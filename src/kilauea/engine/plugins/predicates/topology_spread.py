@@ -22,14 +22,14 @@ NO_LABEL = Rejection(
 
 
 class TopologySpreadFilter:
-    """Keeps the numbers of matching pods in the domains of a label within the allowed skew."""
+    """Keeps the numbers of matching pods in topology domains within the allowed skew."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._neighbours = session.neighbours
 
     def register(self, plugin: str) -> None:
-        """Take part in the session, if any pod selects others."""
+        """Register with the session, if any pod selects others."""
         if self._neighbours.needed:
             self._session.add_predicate(
                 plugin,
@@ -53,7 +53,7 @@ class TopologySpreadFilter:
         return taken
 
     def _too_many(self, shape: TaskShape, table: NodeTable, spread: Spread, keys: tuple[str, ...]) -> NDArray[np.bool_]:
-        """(N,) nodes where one more pod makes the skew too large (spec of the node plugins, 1.3)."""
+        """(N,) nodes where one more pod would exceed the maximum skew (spec of the node plugins, 1.3)."""
         term = PodTerm((shape.label_class.namespace,), None, spread.selector, spread.topology_key)
         wanted = Wanted((term,), terminating_too=False)
         column = table.label(spread.topology_key)
@@ -68,11 +68,11 @@ class TopologySpreadFilter:
     def _by_domain(
         self, shape: TaskShape, table: NodeTable, spread: Spread, keys: tuple[str, ...], wanted: Wanted
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(D,) matching pods in each domain, and the same for those domains only that have a node that counts."""
+        """(D,) matching pods in each domain, and the same for only those domains that have an eligible node."""
         column = table.label(spread.topology_key)
         counted = matching.counted_nodes(table, shape.spec, spread, keys)
         if not spread.selector:
-            # An empty selector counts no pods here, though it matches all of them elsewhere.
+            # An empty selector matches no pods here, though it matches all pods elsewhere.
             by_node = np.zeros(len(table), dtype=np.int64)
         elif counted is None:
             count = self._neighbours.matching(wanted).domain(table, spread.topology_key)

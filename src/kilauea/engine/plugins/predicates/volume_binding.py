@@ -1,9 +1,9 @@
 """The nodes that a pod's claims allow, and the volumes that unbound claims get there.
 
-A bound claim is where its volume is. A claim that waits for its first consumer gets, on each node, the volume that is
-kept for it, else the smallest free one that will do, else one is made there if its class makes any. What it gets on the
-node that is chosen is held for it until the pod is taken back, so claims of other pods pass it by, and other pods with
-the same claim follow it.
+A bound claim is tied to the nodes of its volume. A claim that waits for its first consumer gets, on each node, the
+volume that is reserved for it, otherwise the smallest free volume that matches, otherwise a new one if its class
+provisions volumes. The volume on the selected node is held for the claim unless the placement is undone, so claims of
+other pods do not get it, and other pods with the same claim follow it.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ IN_USE = Rejection(
 )
 
 NOT_IN_TIME = 3
-"""The verdict of FAILED, beside those of `volume_provision`."""
+"""The verdict of FAILED, in addition to those of `volume_provision`."""
 
 Codes = NDArray[np.int8]
 
 
 @dataclass(slots=True)
 class Hold:
-    """The volume of a claim in this session: one that exists, or one that will be made on a node."""
+    """The volume of a claim in this session: an existing one, or one that will be provisioned on a node."""
 
     volume: Volume | None
     row: int
     taken: bool
-    """The volume was free before."""
+    """True if the volume was free before."""
     segment: int
-    """The segment in which room for a volume that will be made is promised; -1 if it is not counted."""
+    """The segment in which capacity for a new volume is reserved; -1 if it is not counted."""
     tasks: set[str] = field(default_factory=set)
-    """Placed tasks with the claim; when the last of them goes, so does the hold."""
+    """Placed tasks with the claim; the hold ends with the last of them."""
 
 
 class VolumeChoice(NamedTuple):
@@ -70,7 +70,7 @@ class VolumeChoice(NamedTuple):
 
 
 class VolumeBindingFilter:
-    """Judges nodes by claims, and holds volumes for claims."""
+    """Filters nodes by claims, and holds volumes for claims."""
 
     def __init__(
         self, session: Session, timeout: int, curve: NDArray[np.int64] | None = None, weight: float = 1.0
@@ -78,37 +78,37 @@ class VolumeBindingFilter:
         self._session = session
         self._timeout = timeout
         self._curve, self._weight = curve, weight
-        """The score of storage by how full it gets, and its weight; None for no score."""
+        """The score of storage by utilization, and its weight; None for no score."""
         self._storage = session.state.storage
         self._size = len(session.nodes)
         self._reach = Reach(session.nodes, self._storage.drivers)
         self._provision = Provision(self._storage, session.nodes, self._reach)
         claims = self._storage.claims
         self._unbound = {key: claim for key, claim in claims.items() if self._storage.is_delayed(claim)}
-        """Claims that are to be bound here."""
+        """Claims to be bound by this scheduler."""
         self._private = {key for key, claim in claims.items() if ONE_POD in claim.wish.modes}
-        """Claims for one pod at a time."""
+        """ReadWriteOncePod claims."""
         self._free: dict[str, list[Volume]] = {}
-        """By storage class: volumes that any claim may have."""
+        """By storage class: volumes that any claim may get."""
         self._kept: dict[str, list[Volume]] = {}
-        """By unbound claim: volumes that are kept for it."""
+        """By unbound claim: volumes reserved for it."""
         self._pools: dict[str, Pools] = {}
-        """By storage class, of classes that were asked for."""
+        """By storage class, for the classes that were needed so far."""
         self.holds: dict[str, Hold] = {}
         """By claim."""
         self._evicted: dict[str, list[VolumeChoice]] = {}
-        """By evicted task: what its claims had, in case it is put back."""
+        """By evicted task: the volumes of its claims, in case the eviction is undone."""
         self._users: Counter[str] = Counter()
-        """By private claim: pods on any node that stay or come."""
+        """By ReadWriteOncePod claim: pods on any node that stay, or are placed in this cycle."""
         self._ending: Counter[str] = Counter()
-        """By private claim: pods that terminate, and those that are evicted in this cycle."""
+        """By ReadWriteOncePod claim: terminating pods, and those evicted in this cycle."""
         self._judged: dict[tuple[ClaimUse, ...], Codes] = {}
         """Verdicts since the last change."""
         self._scored: dict[tuple[ClaimUse, ...], NDArray[np.float64]] = {}
         """Scores since the last change."""
 
     def register(self, plugin: str) -> None:
-        """Take part in the session."""
+        """Register with the session."""
         wanted = {claim.volume for claim in self._storage.claims.values() if claim.volume}
         for volume in self._storage.volumes.values():
             if volume.free and volume.name not in wanted:
@@ -135,7 +135,7 @@ class VolumeBindingFilter:
     # --- claims
 
     def _concerns(self, task: Task) -> bool:
-        """Return True if anything changes when a task comes or goes."""
+        """Return True if adding or removing the task changes anything."""
         return any(use.key in self._unbound or use.key in self._private for use in task.spec.claims)
 
     def _bound_claims(self, uses: Sequence[ClaimUse]) -> list[Claim]:
@@ -143,7 +143,7 @@ class VolumeBindingFilter:
         return [claim for claim in claims if claim is not None and claim.bound]
 
     def _unbound_claims(self, uses: Sequence[ClaimUse]) -> list[Claim]:
-        """Claims that are to be bound here, by size."""
+        """Claims to be bound by this scheduler, by size."""
         return sorted((self._unbound[u.key] for u in uses if u.key in self._unbound), key=lambda c: c.wish.size)
 
     def _has_bound(self, shape: TaskShape) -> bool:
@@ -156,7 +156,7 @@ class VolumeBindingFilter:
         return any(use.key in self._unbound for use in shape.spec.claims)
 
     def _kept_for(self, claim: Claim) -> Volume | None:
-        """The volume that is kept for an unbound claim and can hold it."""
+        """The volume that is reserved for an unbound claim and can hold it."""
         kept = [v for v in self._kept.get(claim.key, ()) if claim.refers(v.claim) and claim.wish.holds(v)]
         return min((v for v in kept if v.class_name == claim.class_name), key=order_of, default=None)
 
@@ -178,12 +178,12 @@ class VolumeBindingFilter:
         return nodes.take(codes)
 
     def _alone(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_] | None:
-        """Reject all nodes if another pod has a claim that is for one pod at a time."""
+        """Reject all nodes if another pod uses one of the shape's ReadWriteOncePod claims."""
         taken = any(self._users[use.key] for use in shape.spec.claims)
         return np.zeros(len(nodes), dtype=bool) if taken else None
 
     def _alone_now(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
-        """(n,) False on all nodes while a pod that terminates has such a claim."""
+        """(n,) False on all nodes while a terminating pod uses such a claim."""
         return np.full(len(nodes), not any(self._ending[use.key] > 0 for use in shape.spec.claims))
 
     def _finds(self, shape: TaskShape, nodes: NodeRows) -> Codes:
@@ -201,7 +201,7 @@ class VolumeBindingFilter:
                 codes[~fixed] = ELSEWHERE
         found = self._found([claim for claim in claims if claim.key not in self.holds and not claim.selected_node])
         make: dict[str, tuple[Claim, NDArray[np.bool_]]] = {}
-        # Kubernetes looks first at claims that a volume is being made for already.
+        # Kubernetes first considers claims whose volume is already being provisioned.
         for claim in sorted(claims, key=lambda c: not c.selected_node):
             if claim.key not in self.holds:
                 made = self._provision.verdict(claim)
@@ -217,7 +217,7 @@ class VolumeBindingFilter:
         return codes
 
     def _fixed(self, claim: Claim) -> NDArray[np.bool_] | None:
-        """(N,) the nodes of a claim for which it is decided what it gets; None for all."""
+        """(N,) the nodes of a claim whose volume is already decided; None for all."""
         hold = self.holds.get(claim.key)
         if hold is not None and hold.volume is not None:
             return self._reach.mask_of(hold.volume)
@@ -230,7 +230,7 @@ class VolumeBindingFilter:
         return out
 
     def _found(self, claims: Sequence[Claim]) -> dict[str, NDArray[np.bool_]]:
-        """By claim: (N,) where it finds a volume that there is."""
+        """By claim: (N,) nodes where an existing volume matches it."""
         out = {}
         for claim in claims:
             kept = self._kept_for(claim)
@@ -245,7 +245,7 @@ class VolumeBindingFilter:
         return out
 
     def _by_class(self, claims: Sequence[Claim]) -> dict[str, list[Claim]]:
-        """Claims for which no volume is kept, by class, in their order."""
+        """Claims without a reserved volume, by class, in their order."""
         out: dict[str, list[Claim]] = {}
         for claim in claims:
             if self._kept_for(claim) is None:
@@ -279,10 +279,10 @@ class VolumeBindingFilter:
                 made.append((share_scores(self._curve, asked, left), ~any_found))
         return mean_of([*found, *made], self._size)
 
-    # --- what is held
+    # --- holds
 
     def _private_of(self, task: Task) -> list[str]:
-        """The claims of a task that are for one pod at a time."""
+        """The ReadWriteOncePod claims of a task."""
         return [use.key for use in task.spec.claims if use.key in self._private]
 
     def _placed(self, task: Task, row: int) -> None:
@@ -294,7 +294,7 @@ class VolumeBindingFilter:
         self._take(task, row)
 
     def _take(self, task: Task, row: int) -> None:
-        """Hold volumes for the claims of a task that comes to a node, or is there."""
+        """Hold volumes for the claims of a task that is placed on a node, or already runs there."""
         before = self._evicted.pop(task.key, None)
         if before is None:
             before = self._choose(self._unbound_claims(task.spec.claims), row)
@@ -326,7 +326,7 @@ class VolumeBindingFilter:
         hold.tasks.add(task.key)
 
     def _start(self, choice: VolumeChoice) -> Hold:
-        """Take a volume, or room for one."""
+        """Take a volume, or reserve capacity for one."""
         volume, segment = choice.volume, -1
         taken = volume is not None and volume.free and self._pools_of(volume.class_name).take(volume)
         if volume is None:
@@ -337,7 +337,7 @@ class VolumeBindingFilter:
         return hold
 
     def _end(self, key: str) -> None:
-        """Give back what a claim had."""
+        """Release the volume of a claim."""
         hold = self.holds.pop(key)
         self._storage.decided.pop(key, None)
         if hold.volume is not None and hold.taken:

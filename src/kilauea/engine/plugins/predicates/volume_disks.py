@@ -1,7 +1,7 @@
 """Disks that pods specify directly: only one pod on a node can use a disk, unless all mount it read-only.
 
-This is about disks of Google Compute Engine, iSCSI targets and images of Ceph RBD; volumes of Amazon Elastic Block
-Store are for one pod on a node, even to read. Volumes behind claims have access modes instead.
+This applies to disks of Google Compute Engine, iSCSI targets and images of Ceph RBD; a volume of Amazon Elastic Block
+Store can be used by one pod on a node, even read-only. Volumes behind claims have access modes instead.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ CONFLICT = Rejection("VolumeRestrictions", "node(s) had no available disk")
 
 
 class DiskFilter:
-    """Notes which disks the pods on each node have."""
+    """Tracks the disks that the pods on each node use."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._size = len(session.nodes)
         self._users: dict[tuple[str, bool], Counter[int]] = {}
-        """By name of a disk, and True for pods that only read it: the number of pods on each row that stay or come."""
+        """By name of a disk, and True for read-only use: the number of pods on each row that stay or are placed."""
         self._ending: dict[tuple[str, bool], Counter[int]] = {}
-        """The same for pods that terminate, and for those that are evicted in this cycle."""
+        """The same for terminating pods, and those evicted in this cycle."""
 
     def register(self, plugin: str) -> None:
-        """Take part in the session."""
+        """Register with the session."""
         placements = self._session.state.placements
         for task in self._session.state.with_disks.values():
             if (row := int(placements.node[task.row])) >= 0:
@@ -65,7 +65,7 @@ class DiskFilter:
         return nodes.take(self._without(self._ending, shape))
 
     def _without(self, users: dict[tuple[str, bool], Counter[int]], shape: TaskShape) -> NDArray[np.bool_]:
-        """(N,) nodes on which none of these pods has a disk that the shape requests."""
+        """(N,) nodes on which none of these pods uses a disk that the shape requests."""
         free = np.ones(self._size, dtype=bool)
         for name, read_only in shape.spec.disks:
             for others in (False,) if read_only else (False, True):

@@ -1,10 +1,10 @@
 """Limits on the volumes of a CSI driver on a node.
 
-A volume counts once on a node, however many pods there use it, and also when it is attached without a pod. A claim that
-is not bound yet counts for the driver of its storage class. Volumes of the kinds of Kubernetes itself count for the CSI
-drivers that serve them, with a claim or without.
+A volume counts once on a node, however many pods there use it, and also if it is attached without a pod. An unbound
+claim counts for the driver of its storage class. In-tree volumes count for the CSI drivers that serve them, with or
+without a claim.
 
-A volume is detached some time after its last pod is gone. A pod that was promised the room meanwhile keeps its promise.
+A volume is detached some time after its last pod is gone. A pod that was nominated in the meantime keeps its node.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ FULL = Rejection("NodeVolumeLimits", "node(s) exceed max volume count")
 NO_LIMIT = np.iinfo(np.int64).max // 2
 
 Handle = tuple[str, str]
-"""A driver, and what it calls the volume."""
+"""A driver, and its name for the volume."""
 
 
 class VolumeLimitsFilter:
-    """Counts the volumes of each driver on each node, for drivers that have a limit anywhere."""
+    """Counts the volumes of each driver on each node, for drivers with a limit on any node."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._storage = session.state.storage
         self._size = len(session.nodes)
         self._limits: dict[str, NDArray[np.int64]] = {}
-        """By driver: (N,) how many volumes a node takes."""
+        """By driver: (N,) maximum number of volumes on a node."""
         for name, of in self._storage.drivers.items():
             row = session.nodes.row_of.get(name, -1)
             for driver, count in of.limits.items() if row >= 0 else ():
                 self._limits.setdefault(driver, np.full(self._size, NO_LIMIT))[row] = count
         self._now = Uses(self._limits, self._size)
-        """Volumes that nodes have, those of pods that terminate among them."""
+        """Volumes on nodes, including those of terminating pods."""
         self._later = Uses(self._limits, self._size)
-        """Volumes that nodes will have when these pods are gone."""
+        """Volumes on nodes once terminating pods are gone."""
         self._handles: dict[tuple[object, ...], tuple[Handle, ...]] = {}
 
     def register(self, plugin: str) -> None:
-        """Take part in the session, if any node has a limit."""
+        """Register with the session, if any node has a limit."""
         if not self._limits:
             return
         placements = self._session.state.placements
@@ -69,7 +69,7 @@ class VolumeLimitsFilter:
         self._session.add_event_handler(plugin, self._placed, self._gone)
 
     def _count_attachments(self) -> None:
-        """Count what is attached: it goes with its pods; without pods it makes way for pods nominated to the node."""
+        """Count attachments: those with pods end with the pods; those without yield to pods nominated to the node."""
         rows = self._session.nodes.row_of
         promised = {rows.get(task.nominated, -1) for task in self._session.state.nominated.values()}
         for attachment in self._storage.attachments.values():
@@ -85,7 +85,7 @@ class VolumeLimitsFilter:
         return bool(self._of(shape.spec))
 
     def _of(self, spec: TaskSpec) -> tuple[Handle, ...]:
-        """The volumes of a pod that count, each once."""
+        """The volumes of a pod that count, without repeats."""
         if not spec.claims and not spec.inline:
             return ()
         key = (spec.claims, spec.inline)
@@ -96,7 +96,7 @@ class VolumeLimitsFilter:
         return known
 
     def _handle(self, use: ClaimUse) -> Handle | None:
-        """The volume behind a claim; one that is not made yet is called by the claim."""
+        """The volume behind a claim; a volume that does not exist yet is identified by the claim."""
         claim = self._storage.claims.get(use.key)
         if claim is None:
             return None
@@ -129,10 +129,10 @@ class VolumeLimitsFilter:
 
 
 class Uses:
-    """Volumes on nodes, by what uses them, and their number.
+    """Volumes on nodes, by their users, and their number.
 
     Args:
-        limits: by driver: (N,) how many volumes a node takes.
+        limits: by driver: (N,) maximum number of volumes on a node.
         size: number of nodes.
     """
 
@@ -140,16 +140,16 @@ class Uses:
         self._limits = limits
         self._size = size
         self._count: dict[str, NDArray[np.int64]] = {}
-        """By driver: (N,) how many volumes a node has."""
+        """By driver: (N,) number of volumes on a node."""
         self._users: dict[Handle, Counter[int]] = {}
-        """By volume: how many pods and attachments use it, by row."""
+        """By volume: number of pods and attachments that use it, by row."""
 
     def has(self, handle: Handle, row: int) -> bool:
         """Return True if a node has a volume."""
         return self._users.get(handle, Counter())[row] > 0
 
     def change(self, handle: Handle, row: int, by: int) -> None:
-        """A pod or an attachment uses a volume on a node (1), or no longer (-1)."""
+        """Record that a pod or an attachment starts to use a volume on a node (1), or stops (-1)."""
         rows = self._users.setdefault(handle, Counter())
         before = rows[row]
         rows[row] = before + by
@@ -159,7 +159,7 @@ class Uses:
             del rows[row]
 
     def room(self, handles: Iterable[Handle]) -> NDArray[np.bool_]:
-        """(N,) nodes that take these volumes beside what they have."""
+        """(N,) nodes with room for these volumes in addition to their own."""
         listed, out = list(handles), np.ones(self._size, dtype=bool)
         for driver in dict.fromkeys(driver for driver, _ in listed):
             new = self._new([handle for handle in listed if handle[0] == driver])
@@ -168,7 +168,7 @@ class Uses:
         return out
 
     def _new(self, handles: Iterable[Handle]) -> NDArray[np.int64]:
-        """(N,) how many of these volumes a node does not have yet."""
+        """(N,) number of these volumes that a node does not have yet."""
         new = np.zeros(self._size, dtype=np.int64)
         for handle in handles:
             new += 1

@@ -1,8 +1,8 @@
 """The free volumes of one storage class, and those that the claims of a pod would get on each node.
 
-Volumes that the same nodes reach form a pool. Nodes that the same pools reach are of one kind, so a pod is judged once
-for each kind and not once for each node: with volumes by zone there are a few kinds, with local disks one for each
-node, of which a placement changes one.
+Volumes that the same nodes reach form a pool. Nodes that reach the same pools are of one kind, so a pod is evaluated
+once for each kind instead of once for each node: zonal volumes make a few kinds, local disks one for each node, and a
+placement changes one of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Order = tuple[int, tuple[tuple[int, int, str], ...]]
 
 
 def order_of(volume: Volume) -> Order:
-    """The smallest volume first; of equal ones the first by name."""
+    """Sort the smallest volume first; equal ones by name."""
     return volume.size, natural(volume.name)
 
 
@@ -37,7 +37,7 @@ class Pools:
         """By pool, in order."""
         self._pool_of: dict[str, int] = {}
         self._changed: list[int] = []
-        """Pools that lost or got back a volume, in order."""
+        """Pools that lost or regained a volume, in order."""
         self._found: dict[tuple[Wish, ...], tuple[int, NDArray[np.bool_]]] = {}
         rows = self._pool(volumes, reach)
         self.kinds: NDArray[np.intp] = _kinds(rows, nodes)
@@ -50,7 +50,7 @@ class Pools:
                 self._pools_at[kind].append(pool)
 
     def _pool(self, volumes: Iterable[Volume], reach: Reach) -> list[Rows | None]:
-        """Put volumes into pools; by pool, the rows that reach it."""
+        """Put volumes into pools; returns the rows that reach each pool."""
         numbers: dict[object, int] = {}
         rows: list[Rows | None] = []
         for volume in volumes:
@@ -66,10 +66,10 @@ class Pools:
             free.sort(key=_order)
         return rows
 
-    # --- who has what
+    # --- assignment
 
     def take(self, volume: Volume) -> bool:
-        """Take a volume out; false if it is not there."""
+        """Take a volume out; returns False if it is not in a pool."""
         pool = self._pool_of.get(volume.name, -1)
         if pool < 0:
             return False
@@ -82,15 +82,15 @@ class Pools:
         return True
 
     def give_back(self, volume: Volume) -> None:
-        """Put a volume back that was taken."""
+        """Put back a volume that was taken."""
         pool = self._pool_of[volume.name]
         insort(self._free[pool], (order_of(volume), volume), key=_order)
         self._changed.append(pool)
 
-    # --- who would get what
+    # --- matching
 
     def found(self, wishes: tuple[Wish, ...]) -> NDArray[np.bool_]:
-        """(W, K) whether each of the wishes (ascending by size) of one pod finds a volume, by kind of node."""
+        """(W, K) True where each of the wishes (ascending by size) of one pod finds a volume, by kind of node."""
         known = self._found.get(wishes)
         if known is None:
             out = np.zeros((len(wishes), len(self._pools_at)), dtype=bool)
@@ -106,7 +106,7 @@ class Pools:
         return out
 
     def sizes(self, wishes: Sequence[Wish]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(K,) bytes that those of the wishes request that find a volume, by kind of node; and what these hold."""
+        """(K,) bytes that wishes with a matching volume request, by kind of node, and the bytes of these volumes."""
         asked, held = np.zeros(len(self._pools_at)), np.zeros(len(self._pools_at))
         for kind in range(len(self._pools_at)):
             for wish, volume in zip(wishes, self._assign(kind, wishes), strict=True):
@@ -116,7 +116,7 @@ class Pools:
         return asked, held
 
     def assign(self, row: int, wishes: Sequence[Wish]) -> list[Volume | None]:
-        """The volume that each of the wishes (ascending by size) of one pod gets on a node."""
+        """Return the volume that each of the wishes (ascending by size) of one pod gets on a node."""
         return self._assign(int(self.kinds[row]), wishes)
 
     def _assign(self, kind: int, wishes: Sequence[Wish]) -> list[Volume | None]:
@@ -132,7 +132,7 @@ class Pools:
         return out
 
     def _first(self, pool: int, wish: Wish, chosen: set[str]) -> Iterator[tuple[Order, Volume]]:
-        """The first volume of a pool that fulfils a wish, if there is one."""
+        """The first volume of a pool that satisfies a wish, if any."""
         free = self._free[pool]
         start: Order = (wish.size, ())
         for at in range(bisect_left(free, start, key=_order), len(free)):
@@ -146,7 +146,7 @@ def _order(entry: tuple[Order, Volume]) -> Order:
 
 
 def _kinds(rows: Sequence[Rows | None], nodes: int) -> NDArray[np.intp]:
-    """(N,) numbers such that two nodes have the same one exactly if they are in the same of the sets of rows."""
+    """(N,) numbers of kinds: two nodes have the same number if they are in the same sets of rows."""
     kinds = np.zeros(nodes, dtype=np.intp)
     few: dict[int, list[int]] = {}
     for number, reached in enumerate(rows):

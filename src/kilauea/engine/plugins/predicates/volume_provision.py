@@ -13,11 +13,11 @@ from kilauea.engine.plugins.predicates.volume_reach import Reach
 from kilauea.engine.plugins.predicates.volume_rooms import Rooms
 
 FITS, ELSEWHERE, NO_ROOM = 0, 1, 2
-"""A volume can be made; not here; here, but there is no room."""
+"""A volume can be provisioned; not on this node; allowed here, but without enough capacity."""
 
 
 class Provision:
-    """Judges nodes by whether a volume can be made for a claim, and books room for those that will be made."""
+    """Filters nodes by whether a volume can be provisioned for a claim, and reserves capacity for new volumes."""
 
     def __init__(self, storage: Storage, nodes: NodeTable, reach: Reach) -> None:
         self._storage = storage
@@ -34,10 +34,10 @@ class Provision:
         return np.where((out == FITS) & ~rooms.fits(claim.wish.size), NO_ROOM, out).astype(np.int8)
 
     def crowded(self, claims: Mapping[str, tuple[Claim, NDArray[np.bool_]]]) -> NDArray[np.bool_] | None:
-        """(N,) nodes without room for all the volumes that a pod needs there; None if each fits where it fits alone.
+        """(N,) nodes without room for all new volumes of a pod together; None if each fits where it fits alone.
 
         Args:
-            claims: claims of one pod by key, with (N,) the nodes where a volume must be made for it.
+            claims: claims of one pod by key, with (N,) the nodes where a volume must be provisioned for each.
         """
         by_class: dict[str, list[tuple[Claim, NDArray[np.bool_]]]] = {}
         for claim, wanted in claims.values():
@@ -55,17 +55,17 @@ class Provision:
         return out
 
     def left(self, claim: Claim) -> NDArray[np.float64] | None:
-        """(N,) bytes that are left for volumes of the class of a claim; None if that is not counted."""
+        """(N,) bytes left for volumes of the class of a claim; None if capacity is not counted."""
         rooms = self._rooms_for(claim)
         return None if rooms is None else rooms.left()
 
     def book(self, claim: Claim, row: int) -> int:
-        """Promise room on a node to a claim; returns what `give_back` needs, or -1 if no room is counted."""
+        """Reserve capacity on a node for a claim; returns the argument for `give_back`, -1 without counted capacity."""
         rooms = self._rooms_for(claim)
         return -1 if rooms is None else rooms.book(claim.wish.size, row)
 
     def give_back(self, claim: Claim, segment: int) -> None:
-        """Take back what `book` promised."""
+        """Undo a reservation of `book`."""
         rooms = self._rooms_for(claim)
         if rooms is not None and segment >= 0:
             rooms.change(segment, -claim.wish.size)
@@ -82,7 +82,7 @@ class Provision:
         return self._allowed[class_name]
 
     def _rooms_for(self, claim: Claim) -> Rooms | None:
-        """The room for a claim; None if it requests no size, or its driver does not report any."""
+        """The capacity for a claim; None if it requests no size, or its driver does not report any."""
         if not claim.wish.size:
             return None
         name = claim.class_name

@@ -1,7 +1,7 @@
 """The nodes that can reach a volume, as rows of the node table.
 
-Most volumes are for one node, one zone or all nodes. Rows found by the values of a label are therefore kept, instead of
-a mask over all nodes for each volume. As in Kubernetes, the terms of a volume see the labels of a node, not its name.
+Most volumes are for one node, one zone or all nodes. Rows are therefore cached by the values of a label, instead of a
+mask over all nodes for each volume. As in Kubernetes, the terms of a volume match the labels of a node, not its name.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kilauea.engine.model.volumes import NodeDrivers, Volume
 Rows = NDArray[np.intp]
 
 FEW = 64
-"""This many nodes are looked at one by one."""
+"""Up to this many nodes are checked one by one."""
 
 
 class Reach:
-    """Rows by terms, for the length of a session."""
+    """Rows by terms, cached for one session."""
 
     def __init__(self, table: NodeTable, drivers: Mapping[str, NodeDrivers]) -> None:
         self._table = table
@@ -36,7 +36,7 @@ class Reach:
     def rows_of(self, volume: Volume) -> Rows | None:
         """Ascending rows of the nodes that reach a volume; None for all nodes.
 
-        A volume of a plugin of Kubernetes itself is reached by its driver where the plugin was migrated to it.
+        An in-tree volume is reached through its CSI driver on nodes where the plugin was migrated to it.
         """
         if volume.csi_terms == volume.terms or not self._served(volume.plugin).any():
             return self.rows(volume.terms)
@@ -54,7 +54,7 @@ class Reach:
         return self._as_mask(self.rows_of(volume))
 
     def _served(self, plugin: str) -> NDArray[np.bool_]:
-        """(N,) nodes where a driver serves the volumes of a plugin."""
+        """(N,) nodes where a driver serves the volumes of an in-tree plugin."""
         if plugin not in self._migrated:
             mask = self._migrated[plugin] = np.zeros(len(self._table), dtype=bool)
             for name, of in self._drivers.items():

@@ -1,8 +1,8 @@
-"""The capacity that a driver reports for new volumes of a storage class, and what this session has promised of it.
+"""The capacity that a driver reports for new volumes of a storage class, and how much of it this session has reserved.
 
-A driver reports its room by segments of the cluster: one CSIStorageCapacity for each class and each group of nodes.
-For the first claim, the largest volume of a segment is what counts, as under Kubernetes. Claims that get volumes made
-in the same session also share its capacity, so that ten claims are not sent where there is room for one.
+A driver reports its capacity by segments of the cluster: one CSIStorageCapacity for each class and group of nodes. For
+the first claim, the maximum volume size of a segment counts, as in Kubernetes. Claims of the same session also share
+the capacity, so ten claims are not placed where only one fits.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from kilauea.engine.model.volumes import Capacity
 from kilauea.engine.plugins.predicates.volume_reach import Reach, Rows
 
 NOWHERE, SEVERAL = -1, -2
-"""In place of the segment of a node."""
+"""Used instead of the segment of a node."""
 
 
 class Rooms:
     """The segments of one storage class.
 
     Args:
-        capacities: what the driver reports, by key.
+        capacities: the driver's reports, by key.
         reach: finds nodes.
         nodes: the number of nodes.
     """
@@ -36,15 +36,15 @@ class Rooms:
         self._rows = [_rows(each, reach, nodes) for each in self._segments]
         self._booked = [0] * len(self._segments)
         self._left = np.array([inf if of.capacity is None else of.capacity for of in self._segments] + [0.0, 0.0])
-        """Bytes that are left of each segment, without end if it does not tell; two zeros for SEVERAL and NOWHERE."""
+        """Bytes left in each segment, infinite if it does not report any; two zeros for SEVERAL and NOWHERE."""
         self._able: dict[int, tuple[list[bool], NDArray[np.int64]]] = {}
-        """By size: the segments with room for one more, and (N,) how many of them each node reaches."""
+        """By size: the segments with room for one more, and (N,) the number of them that each node reaches."""
         self._size = nodes
         self._segment_of: NDArray[np.int64] | None = None
         self._several: dict[tuple[int, ...], list[int]] = {}
-        """By numbers of segments, the rows that reach several."""
+        """By numbers of segments: the rows that reach several."""
         self._numbers: dict[int, tuple[int, ...]] = {}
-        """The other way round."""
+        """The inverse."""
 
     def fits(self, size: int) -> NDArray[np.bool_]:
         """(N,) nodes that reach a segment with room for a volume."""
@@ -61,8 +61,8 @@ class Rooms:
         """(N,) nodes with room for all the volumes that are wanted there.
 
         Args:
-            sizes: of the volumes of one pod, descending.
-            wanted: (V, N) the volumes that would have to be made on each node.
+            sizes: sizes of the volumes of one pod, descending.
+            wanted: (V, N) True for volumes that would have to be provisioned on each node.
         """
         segment = self._segments_of_nodes()
         total = np.array(sizes, dtype=np.float64) @ wanted
@@ -79,7 +79,7 @@ class Rooms:
         return out
 
     def book(self, size: int, row: int) -> int:
-        """Promise room for a volume on a node; returns the number of the segment, or -1 if none has the room."""
+        """Reserve capacity for a volume on a node; returns the number of the segment, or -1 if none has room."""
         numbers = self._numbers_at(row)
         able = [number for number in numbers if self._takes(number, [size])]
         number = min(able, key=lambda n: (self._left[n], n), default=NOWHERE)
@@ -88,9 +88,9 @@ class Rooms:
         return number
 
     def left(self) -> NDArray[np.float64]:
-        """(N,) bytes that are left of the roomiest segment that each node reaches; 0 where it reaches none.
+        """(N,) bytes left in the segment with the most room that each node reaches; 0 where it reaches none.
 
-        A segment that does not tell its capacity has room for the largest volume that it makes.
+        A segment without a reported capacity has room for its maximum volume size.
         """
         out = np.zeros(self._size)
         for number, of in enumerate(self._segments):
@@ -100,7 +100,7 @@ class Rooms:
         return out
 
     def change(self, number: int, by: int) -> None:
-        """Promise more or less of a segment."""
+        """Change the reservation of a segment."""
         self._booked[number] += by
         self._left[number] -= by
         for size, (able, count) in self._able.items():
@@ -111,7 +111,7 @@ class Rooms:
     # --- segments
 
     def _takes(self, number: int, sizes: Sequence[int]) -> bool:
-        """Return True if a segment has room for volumes in addition to what is promised of it."""
+        """Return True if a segment has room for volumes in addition to its reservations."""
         of, booked = self._segments[number], self._booked[number]
         if max(sizes) > of.largest:
             return False

@@ -1,8 +1,8 @@
 """Scores of nodes by the resulting utilization of the storage that a pod's claims use (`volumebinding.shape`).
 
-Claims that find volumes count against these: what they request, of what the volumes hold. If a pod finds none, the
-volumes that are to be made count against the room that the driver reports and that is still left. Each storage class
-has its own share, and a node gets the mean of their scores.
+Claims with matching volumes count as their requests relative to the capacity of these volumes. If a pod has no matching
+volume, the volumes to be provisioned count relative to the reported capacity that is left. Each storage class has its
+own utilization, and a node gets the mean of the scores.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Scores = NDArray[np.float64]
 
 
 def curve_of(shape: Sequence[object]) -> NDArray[np.int64]:
-    """(101,) the score of each percentage of use.
+    """(101,) the score of each percentage of utilization.
 
     Args:
         shape: points, each a map of `utilization` (0 to 100, rising) and `score` (0 to 10).
 
     Raises:
-        ValueError: it cannot be read; the message names the point and what it should be.
+        ValueError: the shape is invalid; the message names the point and the expected value.
     """
     points = [_point(number, each) for number, each in enumerate(shape)]
     for number, (one, other) in enumerate(pairwise(points)):
@@ -55,7 +55,7 @@ def _point(number: int, given: object) -> tuple[int, int]:
 
 
 def share_scores(curve: NDArray[np.int64], asked: Scores, capacity: Scores) -> Scores:
-    """(N,) the score of each node for one class; that of full storage where there is less than is asked for.
+    """(N,) the score of each node for one class; that of full storage where less capacity is left than requested.
 
     Args:
         curve: the score of each percentage.
@@ -68,7 +68,7 @@ def share_scores(curve: NDArray[np.int64], asked: Scores, capacity: Scores) -> S
 
 
 def mean_of(several: Iterable[tuple[Scores, NDArray[np.bool_]]], size: int) -> Scores:
-    """(N,) the rounded mean of the scores of the classes that count on each node; 0 where none does."""
+    """(N,) the rounded mean of the scores of the classes that count on each node; 0 where none counts."""
     total, count = np.zeros(size), np.zeros(size)
     for scores, counts in several:
         total += np.where(counts, scores, 0.0)

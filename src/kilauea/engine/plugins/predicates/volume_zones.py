@@ -27,7 +27,7 @@ GENERAL = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-"""Labels of zones and regions, each with the one that is looked at where a node lacks it."""
+"""Labels of zones and regions, each with the label to use if a node does not have it."""
 BETWEEN = "__"
 
 Constraint = tuple[str, frozenset[str]]
@@ -35,14 +35,14 @@ Constraint = tuple[str, frozenset[str]]
 
 
 class VolumeZoneFilter:
-    """Judges nodes by the zones of the volumes that a pod's claims are bound to."""
+    """Filters nodes by the zones of the volumes that a pod's claims are bound to."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._storage = session.state.storage
 
     def register(self, plugin: str) -> None:
-        """Take part in the session."""
+        """Register with the session."""
         self._session.add_predicate(plugin, self._zone, [ZONE], scope=Scope.STATIC, applies=self._applies)
 
     def _constraints(self, uses: Iterable[ClaimUse]) -> tuple[Constraint, ...]:
@@ -74,7 +74,7 @@ def _in_order(constraint: Constraint) -> tuple[str, list[str]]:
 
 
 def _mask(table: NodeTable, wanted: tuple[Constraint, ...]) -> NDArray[np.bool_]:
-    """(N,) nodes in all the zones, or in none at all."""
+    """(N,) nodes in all the zones, or without any such label."""
     fit = np.ones(len(table), dtype=bool)
     for key, values in wanted:
         own, general = table.label(key), table.label(GENERAL[key])

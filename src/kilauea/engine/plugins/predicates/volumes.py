@@ -1,6 +1,6 @@
 """Volume claims: pods that must wait for theirs, and the filters that evaluate nodes by them.
 
-A cluster in which no pod that waits has a claim pays for none of this.
+This costs nothing in a cluster where no waiting pod has a claim.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ CODE = "VolumesNotReady"
 
 
 class VolumeFilters:
-    """The filters that are switched on.
+    """The enabled filters.
 
     Args:
         session: the session.
-        binding: claims are bound, and bound claims respected.
-        zone: zones of volumes are respected.
-        limits: limits of drivers are respected.
-        timeout: seconds in which a claim should be bound.
-        curve: (101,) the score of storage by how much of it is used, in percent; None for no score.
+        binding: bind claims, and respect bound claims.
+        zone: respect the zones of volumes.
+        limits: respect the limits of drivers.
+        timeout: seconds until a claim should be bound.
+        curve: (101,) the score of storage by percentage of utilization; None for no score.
         weight: of that score.
     """
 
@@ -51,7 +51,7 @@ class VolumeFilters:
         self._binding, self._zone, self._limits, self._timeout = binding, zone, limits, timeout
 
     def register(self, plugin: str) -> None:
-        """Take part in the session, if any pod that waits has claims."""
+        """Register with the session, if any waiting pod has claims."""
         state = self._session.state
         waiting = state.unplaced.values()
         claims = bool(state.with_claims) and any(task.spec.claims for task in waiting)
@@ -68,14 +68,14 @@ class VolumeFilters:
             VolumeBindingFilter(self._session, self._timeout, self._curve, self._weight).register(plugin)
 
     def refusal(self, task: Task) -> Refusal | None:
-        """Return the reason why a pod waits for its claims, whatever the node."""
+        """Return the reason why a pod waits for its claims, regardless of the node."""
         if not task.spec.claims or not (self._binding or self._zone or self._limits):
             return None
         message = self._not_ready(task)
         return Refusal(CODE, message) if message else None
 
     def _not_ready(self, task: Task) -> str:
-        """The first thing that is wrong with the claims themselves; empty if nothing is."""
+        """The first problem with the claims themselves; empty if there is none."""
         for use in task.spec.claims:
             message = self._missing(task, use)
             if message:

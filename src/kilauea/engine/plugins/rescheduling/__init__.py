@@ -100,7 +100,7 @@ class Rescheduling(Plugin):
         session.add_node_score(self.name, mover.score, applies=lambda _: mover.avoids)
 
     def _is_due(self, session: Session, strategies: Strategies) -> bool:
-        """Return True if the interval has passed since the last turn, or since the process has started."""
+        """Return True if the interval has passed since the last turn, or since the process started."""
         backoff = session.backoff
         last = backoff.turns.get(self.name, backoff.since)
         return last is None or backoff.moment - last >= strategies.interval

@@ -54,7 +54,7 @@ class Mover:
         above = self._fresh & ~below & (self._used > target).any(axis=0)
         return below & ~self._session.nodes.unschedulable, above
 
-    # --- keeping away from nodes above a target
+    # --- avoiding nodes above a target
 
     @cached_property
     def _avoided(self) -> NDArray[np.bool_]:
@@ -72,10 +72,10 @@ class Mover:
         """Score that keeps pods away from nodes above a target."""
         return np.where(nodes.take(self._avoided), AVOIDED, 0.0)
 
-    # --- moving
+    # --- victims
 
     def victims(self, offered: Sequence[Task]) -> list[Task]:
-        """The pods to move, among those that are offered; the turn is noted unless nothing is known."""
+        """Choose the pods to move among the offered ones; records the turn unless the usage is unknown."""
         if not self._strategies.reliefs:
             return []
         self._tell_of_unknown()
@@ -86,11 +86,11 @@ class Mover:
         evicted = (session.state.tasks[e.pod] for e in session.report.evictions if e.pod in session.state.tasks)
         self._budgets = Budgets(session.state, evicted)
         self._room = session.nodes.all().future_idle.copy()
-        """(R, N) room that is left when the pods chosen so far have moved."""
+        """(R, N) free resources after moving the pods chosen so far."""
         self._spare: dict[str, set[str]] = {}
         """By job: pods that it can lose."""
         self._left: dict[str, int] = {}
-        """By job: how many of them are left."""
+        """By job: the number of pods that it can still lose."""
         chosen: dict[str, Task] = {}
         candidates = [task for task in offered if self._may_move(task)]
         for relief in self._strategies.reliefs:
@@ -139,7 +139,7 @@ class Mover:
                 yield task
 
     def _limit_of(self, relief: Relief) -> int:
-        """Priority from which on pods stay."""
+        """Priority from which pods stay."""
         name, state = relief.priority_class, self._session.state
         if name in state.priority_classes or name in SYSTEM_CLASSES:
             return state.priority_of(name)
@@ -147,10 +147,10 @@ class Mover:
         self._session.findings.append(Finding(f"plugin {NAME}", f"thresholdPriorityClassName: {message}"))
         return SYSTEM_CLASSES[Relief.priority_class]
 
-    # --- which pods
+    # --- candidates
 
     def _may_move(self, task: Task) -> bool:
-        """Return True for a pod that comes back, that its queue and labels select, and that its gang can spare."""
+        """Return True for a pod that is recreated, that the queues and labels select, and that its gang can spare."""
         given, job = self._strategies, self._session.state.jobs.get(task.group)
         if job is None or task.status != status.RUNNING or not task.owner_kind or not may_be_evicted(task, job):
             return False
@@ -163,11 +163,11 @@ class Mover:
         return all(labels.get(key) == value for key, value in given.labels.items())
 
     def _key(self, task: Task) -> tuple[Any, ...]:
-        """Order in which pods leave a node."""
+        """Order in which pods are moved off a node."""
         return (*(_ORDERS[name](self, task) for name in self._strategies.orders), task.priority, task.qos, task.order)
 
     def _dominant(self, task: Task) -> float:
-        """The largest part of the cluster that a pod requests, of any resource but pods."""
+        """The largest fraction of the cluster that a pod requests, of any resource except pods."""
         total = self._session.total
         parts = [amount / total[n] for n, amount in task.spec.requests.items() if n != PODS and total.get(n)]
         return max(parts, default=0.0)
@@ -175,10 +175,10 @@ class Mover:
     def _job(self, task: Task) -> Job:
         return self._session.state.jobs[task.group]
 
-    # --- where to
+    # --- targets
 
     def _takes(self, relief: Relief, task: Task, targets: NDArray[np.intp]) -> bool:
-        """Return True if gang and budgets let a pod go, and an idle node takes it, whose room is then taken."""
+        """Return True if gang and budgets allow moving a pod and an idle node fits it; takes the room there."""
         if not self._budgets.allow(task) or not self._is_spare(task):
             return False
         shape = self._session.shape_of(task)
@@ -199,7 +199,7 @@ class Mover:
             safe, _ = spare_and_rest(job, running)
             spare = self._spare[job.key] = {t.key for t in safe}
             self._left[job.key] = len(safe)
-        # Without minima of roles and sub-gangs, which of the pods go does not matter, only how many.
+        # Without minima of roles and sub-gangs, only the number of pods matters, not which ones.
         return self._left[job.key] > 0 and (task.key in spare or not (job.role_minimum or job.sub_jobs))
 
     def _charge(self, task: Task) -> None:

@@ -16,14 +16,14 @@ DIMENSIONS = {"cpu": 0, "memory": 1, "pods": 2, "pod": 2}
 """Rows of utilization, by the key of a threshold."""
 PARAMS = ("thresholds", "targetThresholds", "thresholdPriorityClassName", "nodeFit", "numberOfNodes")
 NESTED = "nodeResourceUtilizationThresholds"
-"""A map in which Volcano's design has the thresholds."""
+"""A map that contains the thresholds in Volcano's design."""
 INTERVAL = 300 * SECOND
 UNBOUND = (100.0, 100.0, 100.0)
 
 
 @dataclass(frozen=True)
 class Relief:
-    """One `lowNodeUtilization`; thresholds are percents of cpu, memory and pods."""
+    """One `lowNodeUtilization`; thresholds are percentages of cpu, memory and pods."""
 
     low: tuple[float, ...] = UNBOUND
     target: tuple[float, ...] = UNBOUND
@@ -47,7 +47,7 @@ class Strategies:
 def read_strategies(
     interval: str, given: Sequence[object], queues: Sequence[object], labels: Mapping[str, str]
 ) -> tuple[Strategies, list[Finding]]:
-    """The arguments, and findings about those that cannot be used."""
+    """Read the arguments; returns them with findings about invalid ones."""
     reader = _Reader()
     every = reader.interval(interval)
     entries = [entry for entry in map(reader.entry, given) if entry is not None] if given else [(RELIEVE, {})]
@@ -83,7 +83,7 @@ class _Reader:
         return interval
 
     def entry(self, entry: object) -> tuple[str, Mapping[Any, Any]] | None:
-        """Name and params of a strategy."""
+        """Name and parameters of a strategy."""
         name = entry.get("name") if isinstance(entry, Mapping) else None
         if not isinstance(entry, Mapping) or not isinstance(name, str):
             self.find("strategies", f"takes maps with a name, not {entry!r}; it is ignored")
@@ -99,7 +99,7 @@ class _Reader:
         return known, params
 
     def relief(self, params: Mapping[Any, Any]) -> Relief | None:
-        """The params of lowNodeUtilization; None if they cannot be used."""
+        """The parameters of lowNodeUtilization; None if invalid."""
         nested = params.get(NESTED)
         params = {**params, **nested} if isinstance(nested, Mapping) else params
         for key in params:

@@ -61,7 +61,7 @@ class TaskTopologyArguments:
 
 
 class Place(NamedTuple):
-    """The bucket of a task: the trait by which the plugin tells tasks apart."""
+    """The bucket of a task: the trait by which the plugin distinguishes tasks."""
 
     group: str
     bucket: int
@@ -91,7 +91,7 @@ class TaskTopology(Plugin):
             session.add_event_handler(self.name, self._arrived, self._departed)
 
     def _read(self, job: Job) -> None:
-        """Make the buckets of a job, or say what is wrong with its annotations."""
+        """Create the buckets of a job, or report invalid annotations."""
         if not any(job.task_topology):
             return
         tasks = sorted(job.tasks.values(), key=lambda task: task.order)

@@ -32,7 +32,7 @@ class Bucket:
     """Tasks that belong together.
 
     Attributes:
-        index: its place among the buckets of the job.
+        index: its index among the buckets of the job.
         waiting: tasks without a node.
         bound: number of tasks by the row of their node.
     """
@@ -52,12 +52,12 @@ class Bucket:
         return len(self.waiting) + sum(self.bound.values())
 
     def waits(self, task: Task) -> None:
-        """A task waits for a node."""
+        """Add a task that waits for a node."""
         self.waiting[task.key] = task
         self._specs[task.spec] = self._specs.get(task.spec, 0) + 1
 
     def arrived(self, task: Task, row: int) -> None:
-        """A task came to a node."""
+        """Record that a task was placed on a node."""
         known = self.waiting.pop(task.key, None)
         if known is not None:
             self._specs[task.spec] -= 1
@@ -69,20 +69,20 @@ class Bucket:
         self._sums.clear()
 
     def departed(self, task: Task, row: int) -> None:
-        """A task left its node: it waits again, or has been evicted."""
+        """Record that a task left its node: it waits again, or was evicted."""
         self.bound[row] = self.bound.get(row, 0) - 1
         if not self.bound[row]:
             del self.bound[row]
         if task.status == PENDING:
             self.waits(task)
-            # The order of equal requests is that in which they came to wait.
+            # Equal requests are in the order in which the tasks started to wait.
             self._order = None
         self._sums.clear()
 
     def fitting(self, shape: TaskShape, nodes: NodeRows, background: Background) -> IntArray:
-        """(n,) how many of the waiting tasks fit on nodes, one of this shape among them; 0 if that does not.
+        """(n,) number of waiting tasks that fit on nodes, including one of this shape; 0 if that does not fit.
 
-        The smallest of the others come first, so that as many as possible fit.
+        The others are added from the smallest on, so that as many as possible fit.
         """
         known = self._sums.get(shape.spec)
         if known is None:
@@ -90,7 +90,7 @@ class Bucket:
         return background.room.fitting(known, nodes)
 
     def _add_up(self, shape: TaskShape, background: Background) -> Sums:
-        """Requests of the first, the first two, ... of the waiting tasks, beginning with one of the shape."""
+        """Requests of the first, the first two, ... of the waiting tasks, starting with one of the shape."""
         if not self._specs or (len(self._specs) == 1 and shape.spec in self._specs):
             return background.requests.alike(shape.spec, max(len(self.waiting), 1))
         if self._order is None:
@@ -99,7 +99,7 @@ class Bucket:
 
 
 class Buckets:
-    """The buckets of a job, and where its tasks are.
+    """The buckets of a job, and the nodes of its tasks.
 
     Attributes:
         of_task: the bucket by the key of a task.
@@ -115,24 +115,24 @@ class Buckets:
         self._buckets: list[Bucket] = []
         self._nodes = len(background.row_of)
         self._apart_from: dict[str, list[str]] = {}
-        """By name of a task: those that belong apart from it."""
+        """By name of a task: the tasks to be apart from."""
         for a, b in sorted(relations.apart):
             self._apart_from.setdefault(b, []).append(a)
         self._shunned: dict[str, IntArray] = {}
-        """By name of a task: (N,) pods on each node from which it belongs apart."""
+        """By name of a task: (N,) pods on each node to be apart from."""
         self._weights: dict[str, list[tuple[str, int]]] = {name: [] for name in self.ranks}
-        """By name of a task: those that it belongs together with (1) or apart from (-1), in both lists if both."""
+        """By name of a task: tasks to be together with (1) or apart from (-1); with both, a task has two entries."""
         for pairs, weight in ((relations.together, 1), (relations.apart, -1)):
             for a, b in sorted(pairs):
                 if a in self.ranks and b in self.ranks:
                     self._weights[b].append((a, weight))
         self._suits: dict[str, list[int]] = {name: [] for name in self.ranks}
-        """By name of a task: how well the tasks of each bucket suit it."""
+        """By name of a task: the affinity of the tasks in each bucket."""
         self._loads: list[float] = []
         self._fill([task for task in tasks if self.ranks[task.role]])
         self.largest = max((bucket.size for bucket in self._buckets), default=0)
 
-    # --- making buckets
+    # --- creation of buckets
 
     def _fill(self, tasks: list[Task]) -> None:
         row_of = self._background.row_of
@@ -151,7 +151,7 @@ class Buckets:
             self._loads[bucket.index] += self._background.requests.of(task.spec).size
 
     def _choose(self, task: Task) -> Bucket:
-        """The bucket whose tasks suit a task best, of equal ones the one with the least to place; else a new one."""
+        """The bucket with the highest affinity for a task, then with the fewest pending requests; else a new one."""
         suits = self._suits[task.role]
         most = max(suits, default=-1)
         if most >= 0:
@@ -172,15 +172,15 @@ class Buckets:
         for name, weight in self._weights[task.role]:
             self._suits[name][bucket.index] += weight
 
-    # --- following the session
+    # --- changes in the session
 
     def arrived(self, task: Task, row: int) -> None:
-        """A task of a bucket came to a node."""
+        """Record that a task of a bucket was placed on a node."""
         self.of_task[task.key].arrived(task, row)
         self._count(task.role, row, 1)
 
     def departed(self, task: Task, row: int) -> None:
-        """A task of a bucket left its node."""
+        """Record that a task of a bucket left its node."""
         self.of_task[task.key].departed(task, row)
         self._count(task.role, row, -1)
 
@@ -202,7 +202,7 @@ class Buckets:
         return (0, -len(bucket.waiting), bucket.index, order, -self.ranks[task.role])
 
     def score(self, index: int, role: str, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
-        """(n,) the part of its bucket that a node holds or can take with a task; of the largest bucket, at most 1."""
+        """(n,) the fraction of its bucket that a node holds or can accept with a task; for the largest, at most 1."""
         bucket = self._buckets[index]
         fitting = bucket.fitting(shape, nodes, self._background)
         total, shunned = fitting, self._shunned.get(role)
@@ -213,9 +213,9 @@ class Buckets:
         if shunned is not None:
             total = total - self._of(nodes, shunned)
         part: NDArray[np.float64] = total / max(self.largest, 1)
-        # Nodes without room for the task itself are seldom asked about.
+        # Nodes without room for the task itself are rarely scored.
         return part if np.count_nonzero(fitting) == len(fitting) else np.where(fitting > 0, part, 0.0)
 
     def _of(self, nodes: NodeRows, column: IntArray) -> IntArray:
-        """The part of a column (N,) that belongs to some nodes, without a copy if they are all."""
+        """The part of a column (N,) for some nodes, without a copy for all nodes."""
         return column if len(nodes) == self._nodes else nodes.take(column)

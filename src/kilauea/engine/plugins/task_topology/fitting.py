@@ -18,16 +18,16 @@ from kilauea.engine.model.tasks import Task
 
 MEBIBYTE = 1 << 20
 FEW = 16
-"""Tasks up to which the sums of equal requests are remembered."""
+"""Up to this many tasks, the sums of equal requests are cached."""
 IntArray = NDArray[np.int64]
 
 
 class Needed:
-    """One resource of tasks that are added up.
+    """The requests of several tasks for one resource.
 
     Attributes:
         row: row of the resource.
-        most: what all of them request.
+        most: the sum of all requests.
     """
 
     def __init__(self, row: int, requests: array[int], most: int) -> None:
@@ -37,31 +37,31 @@ class Needed:
 
     @cached_property
     def steps(self) -> IntArray:
-        """(k,) requests of the first task, the first two, and so on; most resources are never short, and need none."""
+        """(k,) requests of the first task, the first two, and so on; computed only for resources that can be scarce."""
         steps: IntArray = np.frombuffer(self._requests, dtype=np.int64).cumsum()
         return steps
 
 
 class Sums(NamedTuple):
-    """The requests of tasks, added up: the resources that count, and the number of tasks."""
+    """The cumulative requests of tasks: the resources that count, and the number of tasks."""
 
     needed: tuple[Needed, ...]
     tasks: int
 
 
 class Room:
-    """The room that nodes have once everything that ends has ended."""
+    """The future idle resources of nodes."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self._least: dict[int, tuple[int, int]] = {}
-        """By row of a resource: an amount that no node had less of, and the part of the list of changes that it saw."""
+        """By row of a resource: a lower bound for all nodes, and the part of the list of changes that it includes."""
 
     def fitting(self, sums: Sums, nodes: NodeRows) -> IntArray:
-        """(n,) how many of the first tasks fit on nodes."""
+        """(n,) number of the first tasks that fit on nodes."""
         count: IntArray | None = None
         for needed in sums.needed:
-            # Often all nodes have room for all, as with memory; to see that is quicker than to count.
+            # Often all nodes have room for all tasks, as with memory; checking that is faster than counting.
             if self._at_least(needed.row, needed.most):
                 continue
             left = self._left(needed.row)
@@ -75,19 +75,19 @@ class Room:
         return np.full(len(nodes), sums.tasks, dtype=np.int64) if count is None else count
 
     def _left(self, row: int) -> IntArray:
-        """(N,) room of one resource."""
+        """(N,) future idle amount of one resource."""
         nodes = self._nodes
         left: IntArray = nodes.allocatable[row] - nodes.used[row]
         return left + nodes.releasing[row] if nodes.future else left
 
     def _at_least(self, row: int, amount: int) -> bool:
-        """Return True if all nodes are known to have so much room of a resource."""
+        """Return True if all nodes are known to have this much of a resource."""
         nodes, known = self._nodes, self._least.get(row)
         if known is None:
             least = int(self._left(row).min(initial=np.iinfo(np.int64).max))
             known = self._least[row] = (least, len(nodes.changed))
         least, seen = known
-        # Where a node has more again the amount is too low, which costs a look at all of them and nothing else.
+        # If a node has more again, the bound is too low, which only costs a check of all nodes.
         if least >= amount and seen < len(nodes.changed):
             for node in nodes.changed[seen:]:
                 used = nodes.used.item(row, node) - nodes.releasing.item(row, node)
@@ -107,7 +107,7 @@ class Request(NamedTuple):
 
 
 class Requests:
-    """The requests of specs, and of several tasks that request the same, which jobs of one form have in common."""
+    """The requests of specs, and of several tasks with the same request, shared by similar jobs."""
 
     def __init__(self, axis: ResourceAxis) -> None:
         self._axis = axis
@@ -152,17 +152,17 @@ class WaitingRequests:
         self._totals = [sum(of_resource) for of_resource in self._amounts]
 
     def remove(self, task: Task) -> None:
-        """A task waits no longer."""
+        """Remove a task that no longer waits."""
         at = bisect_left(self._keys, self._key_of.pop(task.key))
         del self._keys[at], self._specs[at]
         for row, amounts in enumerate(self._amounts):
             self._totals[row] -= amounts.pop(at)
 
     def sums(self, spec: TaskSpec) -> Sums:
-        """Requests of the first, the first two, ... of the tasks, beginning with one of a spec."""
+        """Requests of the first, the first two, ... of the tasks, starting with one of a spec."""
         request = self._of(spec)
         at = bisect_left(self._keys, (request.size, -1))
-        # Tasks of other specs may be as large.
+        # Tasks of other specs may have the same size.
         while at < len(self._specs) and self._specs[at] is not spec:
             at += 1
         waits = at < len(self._specs)

@@ -14,11 +14,11 @@ class Relations(NamedTuple):
     """Relations between the tasks of a job, by name."""
 
     together: frozenset[tuple[str, str]]
-    """Pairs, in both orders; a name with itself if its own pods belong together."""
+    """Pairs, in both orders; a name with itself if its own pods should be together."""
     apart: frozenset[tuple[str, str]]
-    """Pairs that belong on different nodes."""
+    """Pairs that should be on different nodes."""
     order: Mapping[str, int]
-    """The higher, the earlier; names that are not in the list have none."""
+    """Higher values are earlier; names that are not listed have none."""
 
     def rank(self, name: str) -> int:
         """Return the rank of a name; names of a higher rank find their bucket first."""
@@ -35,11 +35,11 @@ def relations_of(annotations: tuple[str, str, str], known: Collection[str]) -> R
     """Read the annotations for affinity, anti-affinity and task order.
 
     Args:
-        annotations: their texts; empty for one that is not there.
+        annotations: their texts; empty if missing.
         known: names of the tasks of the job.
 
     Raises:
-        ValueError: a name is not a task of the job, or is twice in a group.
+        ValueError: a name is not a task of the job, or occurs twice in a group.
     """
     affinity, anti_affinity, order = annotations
     together = _pairs(_groups(affinity, known))
@@ -63,7 +63,7 @@ def _names(text: str, known: Collection[str]) -> list[str]:
 
 
 def _pairs(groups: list[list[str]]) -> frozenset[tuple[str, str]]:
-    """A group of one relates the pods of that task with each other, a larger one each task with each other task."""
+    """Pairs of tasks: a group of one relates its pods with each other, a larger one each task with each other task."""
     alone = {(group[0], group[0]) for group in groups if len(group) == 1}
     among = {pair for group in groups for a, b in combinations(group, 2) for pair in ((a, b), (b, a))}
     return frozenset(alone | among)

@@ -1,8 +1,8 @@
-"""Faults of queues: their place in the tree, their promises, and work that they hold but cannot run.
+"""Faults of queues: their position in the tree, promises that cannot be kept, and work that they cannot run.
 
-Nothing here decides anything, and nothing stops: only the queue at fault waits. Each fault becomes a condition of
-its queue and a finding of the plan, with a reason that programs can rely on and a message with numbers. What follows
-from the queues' objects and the nodes alone is kept from cycle to cycle.
+Faults do not affect decisions about other queues. Each fault becomes a condition of its queue and a finding of the
+plan, with a stable reason for programs and a message with numbers. Faults that depend only on the objects of queues and
+nodes are cached across cycles.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["QueueFault", "conditions", "findings", "jobs_without_queue", "queue_
 
 
 def queue_faults(session: Session) -> list[QueueFault]:
-    """Everything that is wrong with queues, in order of their names."""
+    """All faults of queues, in the order of their names."""
     rules = rules_of(session.conf)
     state = session.state
     made_of = (state.queue_version, tuple(session.total.items()), rules, session.nodes)
@@ -45,7 +45,7 @@ def _standing(session: Session, rules: Rules, tree: QueueTree) -> Iterator[Queue
 
 
 def _misplaced(queues: Mapping[str, Queue], rules: Rules, tree: QueueTree) -> Iterator[QueueFault]:
-    """Queues that do not hang on the root, and parents that are ignored."""
+    """Queues without a path to the root, and parents that are ignored."""
     effect = "it and its jobs wait" if rules.tree else "parents are not looked at here, so its jobs go on"
     if ROOT_QUEUE not in queues:
         if rules.tree:

@@ -11,34 +11,34 @@ from kilauea.engine.model.resources import ALWAYS, Amounts
 from kilauea.engine.plan import Condition
 
 DETACHED = "Detached"
-"""Type of condition: the queue has no way to the root, or its parent is not looked at."""
+"""Type of condition: the queue has no path to the root, or its parent is ignored."""
 HOLDS_JOBS = "HoldsJobs"
-"""Type of condition: there are jobs in a queue with children."""
+"""Type of condition: a queue with children contains jobs."""
 OVER_PROMISED = "OverPromised"
-"""Type of condition: its children are promised more than there is."""
+"""Type of condition: its children are promised more than is available."""
 OUT_OF_REACH = "OutOfReach"
-"""Type of condition: it names an amount that it can never have."""
+"""Type of condition: it names an amount that is never available."""
 NOT_OPEN = "NotOpen"
-"""Type of condition: it takes no work, and has some."""
+"""Type of condition: it does not accept work, but has some."""
 UNREADABLE = "Unreadable"
-"""Type of condition: an annotation cannot be read."""
+"""Type of condition: an annotation is invalid."""
 
 IGNORED = "WishIgnored"
-"""Type of condition, of groups too: it requests something that only a plugin serves that is not configured."""
+"""Type of condition, also of groups: a field needs a plugin that is not configured."""
 IGNORED_REASON = "PluginNotConfigured"
 
 MOST_FINDINGS = 20
-"""Findings of one cycle for one reason; the others are counted. Conditions are given to all queues."""
+"""Maximum number of findings per reason in a cycle; the others are counted. All queues get conditions."""
 
 
 class QueueFault(NamedTuple):
-    """Something wrong with a queue, or with one that does not exist.
+    """A fault of a queue, or of one that does not exist.
 
     Attributes:
         queue: its name.
-        type: of the condition, one of those above.
-        reason: what it is, for programs.
-        message: what it is, with numbers.
+        type: type of the condition, one of those above.
+        reason: the reason, for programs.
+        message: the message, with numbers.
         error: jobs wait because of a mistake; a closed queue is not a mistake.
     """
 
@@ -50,7 +50,7 @@ class QueueFault(NamedTuple):
 
 
 def conditions(faults: Iterable[QueueFault]) -> dict[str, tuple[Condition, ...]]:
-    """Conditions by queue; faults of the same type share one, with the first one's reason."""
+    """Conditions by queue; faults of the same type share one, with the reason of the first."""
     found: dict[str, dict[str, Condition]] = {}
     for queue, type_, reason, message, _ in faults:
         of_queue = found.setdefault(queue, {})
@@ -61,7 +61,7 @@ def conditions(faults: Iterable[QueueFault]) -> dict[str, tuple[Condition, ...]]
 
 
 def findings(faults: Iterable[QueueFault]) -> list[Finding]:
-    """The faults as findings; of each reason so many, and then how many more there are."""
+    """The faults as findings; up to a maximum for each reason, then the number of further ones."""
     found: list[Finding] = []
     counts: dict[str, int] = {}
     for queue, _, reason, message, error in faults:
@@ -80,7 +80,7 @@ class Rules:
 
     Attributes:
         plugin: its name; empty without one.
-        tree: parents bind their children.
+        tree: True if parents limit their children.
     """
 
     plugin: str
@@ -88,16 +88,16 @@ class Rules:
 
     @property
     def deserves(self) -> bool:
-        """True if a queue deserves what its object says."""
+        """True if a queue deserves the amounts in its object."""
         return self.plugin in ("capacity", "capacity-card")
 
     @property
     def cards(self) -> bool:
-        """Queues have quotas of cards, and of other resources only cpu and memory count."""
+        """True if queues have card quotas, and only cpu and memory count otherwise."""
         return self.plugin == "capacity-card"
 
     def counted(self, amounts: Amounts | None) -> Amounts:
-        """Of the amounts, those that are looked at."""
+        """The amounts that count."""
         return {name: amount for name, amount in (amounts or {}).items() if not self.cards or name in ALWAYS}
 
 

@@ -1,8 +1,8 @@
 """Promises that cannot be kept: children with more than their parent, and amounts that are never available.
 
-What a queue may use at most (`capability`) is not a promise: several may add up to more than there is, and share it by
-turns, and the cluster may have yet to grow. Card quotas too are lent to and fro. What is deserved and what is
-guaranteed are promises.
+The maximum amounts of a queue (`capability`) are not promises: several may exceed the cluster together and share it
+over time, and the cluster may still grow. Card quotas can be lent as well. Deserved and guaranteed amounts are
+promises.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Promises = tuple[tuple[str, Amounts], tuple[str, Amounts]]
 
 
 def broken_promises(queues: Mapping[str, Queue], tree: QueueTree, total: Amounts, rules: Rules) -> Iterator[QueueFault]:
-    """Everything about amounts that is wrong in a cluster with this total."""
+    """All faults of amounts in a cluster with this total."""
     children = tree.children if rules.tree else {ROOT_QUEUE: [name for name in queues if name != ROOT_QUEUE]}
     for parent, names in children.items():
         yield from _over_promised(parent, [queues[name] for name in names], queues.get(parent), total, rules)
@@ -35,7 +35,7 @@ def broken_promises(queues: Mapping[str, Queue], tree: QueueTree, total: Amounts
 
 
 def _promised(queue: Queue, rules: Rules) -> Promises:
-    """The guarantee of a queue, and what it deserves if its object says so."""
+    """The guarantee of a queue, and its deserved amounts if its object sets them."""
     deserved = queue.deserved if rules.deserves else None
     return ("guarantee", rules.counted(queue.guarantee)), ("deserved", rules.counted(deserved))
 
@@ -59,7 +59,7 @@ def _over_promised(
 
 
 def _above_cluster(queue: Queue, total: Amounts, rules: Rules) -> Iterator[QueueFault]:
-    """Promises to one queue that are more than the cluster has."""
+    """Promises to one queue that exceed the cluster."""
     for kind, amounts in _promised(queue, rules):
         beyond = _beyond(amounts, total)
         if beyond:
@@ -68,7 +68,7 @@ def _above_cluster(queue: Queue, total: Amounts, rules: Rules) -> Iterator[Queue
 
 
 def _above_ancestor(queue: Queue, tree: QueueTree) -> Iterator[QueueFault]:
-    """A capability above that of the nearest ancestor that names the resource."""
+    """A capability that exceeds that of the nearest ancestor that names the resource."""
     nearest: dict[str, tuple[float, str]] = {}
     for ancestor in tree.ancestors.get(queue.name, ())[1:]:
         nearest.update({name: (most, ancestor.name) for name, most in (ancestor.capability or NOTHING).items()})
@@ -83,7 +83,7 @@ def _above_ancestor(queue: Queue, tree: QueueTree) -> Iterator[QueueFault]:
 
 
 def _beyond(amounts: Amounts, there: Amounts) -> str:
-    """`cpu 120 of 100, memory 3Gi of 2Gi`, for the resources of which more is promised than there is."""
+    """`cpu 120 of 100, memory 3Gi of 2Gi`, for the resources of which more is promised than available."""
     short = [name for name, amount in amounts.items() if amount - there.get(name, 0) >= EPSILON]
     return ", ".join(_of(name, amounts[name], there.get(name, 0)) for name in sorted(short, key=order_of))
 
@@ -93,7 +93,7 @@ def _of(resource: str, amount: float, there: float) -> str:
 
 
 def card_faults(queues: Mapping[str, Queue], nodes: NodeTable) -> Iterator[QueueFault]:
-    """Quotas of cards that cannot be read, that no node has, or that are more than there are."""
+    """Quotas of cards that are invalid, that no node has, or that exceed the cluster."""
     there: dict[str, float] = {}
     for facts in nodes.facts:
         add(there, facts.cards.amounts)

@@ -16,7 +16,7 @@ from kilauea.engine.session import Session
 
 
 def faults_of_work(session: Session, tree: QueueTree, rules: Rules) -> Iterator[QueueFault]:
-    """Queues with unfinished work that they cannot take."""
+    """Queues with unfinished work that they cannot run."""
     parents = {name for name, children in tree.children.items() if children} if rules.tree else frozenset[str]()
     concerned = [
         queue
@@ -36,7 +36,7 @@ def faults_of_work(session: Session, tree: QueueTree, rules: Rules) -> Iterator[
 
 
 class Work(NamedTuple):
-    """The unfinished pod groups of a queue, and their pods that wait and run."""
+    """The unfinished pod groups of a queue, and their waiting and running pods."""
 
     groups: int
     waiting: int
@@ -73,7 +73,7 @@ def jobs_without_queue(session: Session) -> list[Job]:
 
 
 def _without_queue(session: Session) -> Iterator[QueueFault]:
-    """Queues that pod groups name and that do not exist."""
+    """Queues that pod groups name but that do not exist."""
     jobs: dict[str, list[Job]] = {}
     for job in jobs_without_queue(session):
         jobs.setdefault(job.queue, []).append(job)

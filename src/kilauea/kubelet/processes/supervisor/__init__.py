@@ -1,7 +1,7 @@
 """The supervisor: a small separate process that is the parent of all containers of a cluster folder.
 
-It outlives the kubelet that started it, so it uses the standard library and this package alone, runs one thread, and
-is written to need little memory.
+It outlives the kubelet that started it, so it uses only the standard library and this package, runs one thread, and
+needs little memory.
 
     __main__.py  ->  server.py: requests of kubelets, as lines of JSON at a socket
                        ->  containers.py: each container from its start to its end

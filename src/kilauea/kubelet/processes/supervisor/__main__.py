@@ -1,6 +1,6 @@
 """Start the supervisor: `python -I -S supervisor/__main__.py FOLDER`.
 
-It runs without the folders of installed packages, and finds its own package by the place of this file.
+It runs without the folders of installed packages, and finds its package by the location of this file.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The requests that the supervisor carries out."""
+"""The requests that the supervisor handles."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Calls:
     """All requests, as methods.
 
     Args:
-        loop: says what happens.
-        containers: the containers that they are about.
-        mode: how processes are isolated.
+        loop: the event loop.
+        containers: the containers.
+        mode: the isolation of processes.
         version: of the program.
     """
 
@@ -45,7 +45,7 @@ class Calls:
         return {call.__name__: call for call in calls}
 
     def open(self, connection: Connection, request: Request) -> None:
-        """Tell about this supervisor and all containers, and from now on each exit."""
+        """Report this supervisor and all containers, and from now on each exit."""
         connection.is_told_exits = True
         result = {
             "protocol": PROTOCOL,
@@ -82,12 +82,12 @@ class Calls:
         connection.answer(request, None)
 
     def remove(self, connection: Connection, request: Request) -> None:
-        """Forget a container."""
+        """Remove a container."""
         self._containers.remove(request["container"])
         connection.answer(request, None)
 
     def usage(self, connection: Connection, request: Request) -> None:
-        """Tell what containers use."""
+        """Return the usage of containers."""
         wanted = set(request["containers"])
         used = {
             container.record.id: self._mode.usage(container.record, container.exec_pids)
@@ -97,7 +97,7 @@ class Calls:
         connection.answer(request, used)
 
     def folders(self, connection: Connection, request: Request) -> None:
-        """Tell where containers write outside of their volumes."""
+        """Return the folders to which containers write outside of their volumes."""
         found = {id: self._mode.folder(id) for id in request["containers"]}
         connection.answer(request, {id: folder for id, folder in found.items() if folder is not None})
 

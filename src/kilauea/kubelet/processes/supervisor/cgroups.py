@@ -1,6 +1,6 @@
 """Limits of containers by control groups, version 2 or 1, if this process may create them.
 
-A group is made only for a container that has limits: making and removing one costs more than starting a short program.
+A group is created only for a container with limits: creating and removing it costs more than starting a short program.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from kilauea.kubelet.processes.supervisor.specs import Limits
 
 _PERIOD = 100_000
-"""Microseconds over which a limit of processor time holds."""
+"""Period of processor time limits in microseconds."""
 _WANTED = ("cpu", "memory", "pids")
 _FILES = {
     2: {"cpu": "cpu.max", "memory": "memory.max", "pids": "pids.max", "events": "memory.events"},
@@ -34,11 +34,11 @@ _NO_LIMIT = {
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """A place where groups can be made.
+    """A location where groups can be created.
 
     Attributes:
         version: of control groups.
-        folders: the folder for each controller that can be used.
+        folders: the folder for each available controller.
     """
 
     version: int
@@ -49,7 +49,7 @@ class Cgroups:
     """The groups of containers.
 
     Args:
-        hierarchy: where they are made; None if none can be.
+        hierarchy: their location; None if groups cannot be created.
     """
 
     def __init__(self, hierarchy: Hierarchy | None) -> None:
@@ -58,28 +58,28 @@ class Cgroups:
 
     @property
     def controllers(self) -> frozenset[str]:
-        """Limits that can be set."""
+        """Controllers whose limits can be set."""
         return frozenset(self._hierarchy.folders if self._hierarchy else ())
 
     def create(self, id: str, limits: Limits) -> list[int]:
-        """Make the groups of a container; return descriptors by which its first process enters them."""
+        """Create the groups of a container; return descriptors with which its first process enters them."""
         values = self._values(limits)
         if values:
             self._groups[id] = tuple(dict.fromkeys(self._limit(id, *each) for each in values.items()))
         return self.open(id)
 
     def open(self, id: str) -> list[int]:
-        """Return descriptors by which another process enters the groups of a container."""
+        """Return descriptors with which another process enters the groups of a container."""
         groups = self._groups.get(id, ())
         return [os.open(f"{group}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for group in groups]
 
     def change(self, id: str, limits: Limits, pids: Callable[[], Iterable[int]]) -> None:
-        """Change the limits of a container that runs.
+        """Change the limits of a running container.
 
         Args:
-            id: of the container.
-            limits: from now on.
-            pids: returns its processes, which enter the groups that it did not need before.
+            id: id of the container.
+            limits: the new limits.
+            pids: returns its processes, which enter newly required groups.
         """
         if self._hierarchy is None:
             return
@@ -95,7 +95,7 @@ class Cgroups:
             _move(group, pids)
 
     def _limit(self, id: str, controller: str, value: str) -> str:
-        """Set one limit of a container; return the group that has it."""
+        """Set one limit of a container; return its group."""
         assert self._hierarchy is not None
         group = os.path.join(self._hierarchy.folders[controller], id)
         os.makedirs(group, exist_ok=True)
@@ -107,7 +107,7 @@ class Cgroups:
         return group
 
     def ran_out_of_memory(self, id: str) -> bool:
-        """Return True if the kernel ended a process of a container because its memory was used up."""
+        """Return True if the kernel killed a process of a container because its memory was used up."""
         if self._hierarchy is None:
             return False
         name = _FILES[self._hierarchy.version]["events"]
@@ -126,7 +126,7 @@ class Cgroups:
                 os.rmdir(group)
 
     def clean(self) -> None:
-        """End what runs in groups that an earlier supervisor left, and remove them."""
+        """End processes in groups that an earlier supervisor left, and remove the groups."""
         for folder in self._folders():
             for group in sorted(Path(folder).iterdir()):
                 if group.is_dir():
@@ -137,7 +137,7 @@ class Cgroups:
                         group.rmdir()
 
     def close(self) -> None:
-        """Remove all groups that are empty."""
+        """Remove all empty groups."""
         self.clean()
         for folder in self._folders():
             with contextlib.suppress(OSError):
@@ -176,12 +176,12 @@ def find(name: str, root: str = "/sys/fs/cgroup") -> Cgroups:
 
 
 def _version_2(root: str, path: str, name: str) -> Hierarchy | None:
-    """The innermost group around this process in which groups with all controllers can be made."""
+    """The innermost group of this process below which groups with all controllers can be created."""
     parts = [part for part in path.split("/") if part]
     for length in range(len(parts), -1, -1):
         outer = os.path.join(root, *parts[:length])
         with contextlib.suppress(OSError):
-            # Refused in a group that has processes itself, unless it is the root.
+            # Refused in a group that contains processes, unless it is the root.
             _enable(outer)
             group = os.path.join(outer, name)
             os.makedirs(group, exist_ok=True)
@@ -210,7 +210,7 @@ def _version_1(root: str, own: list[list[str]], name: str) -> Hierarchy | None:
 
 
 def _move(group: str, pids: Callable[[], Iterable[int]]) -> None:
-    """Move processes into a group, until no other one was started meanwhile by one that had not been moved."""
+    """Move processes into a group, until none was started meanwhile by one that had not been moved."""
     moved: set[int] = set()
     while new := [pid for pid in pids() if pid not in moved]:
         for pid in new:

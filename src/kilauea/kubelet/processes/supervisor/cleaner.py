@@ -1,7 +1,7 @@
 """A process that removes files of containers, because removing a folder with former mounts can take long.
 
 It is a child of the supervisor, which writes paths to a pipe, each ended by a zero. When the supervisor ends, or is
-killed, it does the rest of its work, ends what is left of the supervisor's containers, and ends, too.
+killed, it completes its work, ends the remaining processes of the supervisor's containers, and ends, too.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from collections.abc import Callable
 from kilauea.kubelet.processes.supervisor.loop import Loop, would_block
 
 _AGAIN = 0.1
-"""Seconds after which paths are written again that the pipe did not take."""
+"""Seconds until paths that did not fit in the pipe are written again."""
 _AT_ONCE = 64 * 1024
 _PARTS = ("work/work", "work", "upper", "tmp", "root", "")
-"""Folders of a container that has written nothing, the innermost first."""
+"""Folders of a container without any output, the innermost first."""
 
 
 class Cleaner:
-    """Removes files and folders, later and without waiting.
+    """Removes files and folders asynchronously.
 
     Args:
-        loop: knows the processes that the supervisor has started itself.
+        loop: the event loop, which knows the supervisor's child processes.
         at_end: called in the process of the cleaner when the supervisor has ended.
     """
 
@@ -49,7 +49,7 @@ class Cleaner:
             while self._waiting:
                 self._waiting = self._waiting[os.write(self._pipe, self._waiting[:_AT_ONCE]) :]
         except OSError as error:
-            if not would_block(error):  # the process has ended: another one begins with these paths
+            if not would_block(error):  # the process has ended: another one starts with these paths
                 self._waiting = self._waiting[self._waiting.find(b"\0") + 1 :]
                 os.close(self._pipe)
                 self._pipe = -1
@@ -79,11 +79,11 @@ class Cleaner:
 
 
 def _serve(reader: int, at_end: Callable[[], None]) -> None:
-    """Remove what the pipe names, until it ends."""
+    """Remove the paths in the pipe, until it ends."""
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
-    # Among them the lock of the folder, which the next supervisor takes, and output of containers.
+    # These include the lock of the folder, for the next supervisor, and output of containers.
     os.closerange(3, reader)
     os.closerange(reader + 1, os.sysconf("SC_OPEN_MAX"))
     rest = b""
@@ -113,7 +113,7 @@ def _remove(path: str) -> None:
 
 
 def remove_tree(folder: str) -> None:
-    """Remove a folder and everything in it, also folders that their owner cannot read, as overlays leave them."""
+    """Remove a folder and everything in it, including folders that their owner cannot read, as left by overlays."""
     for path, folders, _ in os.walk(folder):
         for name in folders:
             if not os.path.islink(os.path.join(path, name)):

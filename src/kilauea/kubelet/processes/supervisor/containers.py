@@ -25,22 +25,22 @@ from kilauea.kubelet.processes.supervisor.records import CONTAINERS, Record, Rec
 from kilauea.kubelet.processes.supervisor.specs import Failure, Limits, Spec
 
 Reply = Callable[[Any], None]
-"""Gets the result of a request, or a `Failure`."""
+"""Receives the result of a request, or a `Failure`."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _UNKNOWN = "The container ended while nothing watched it, with the supervisor or with the machine."
 _SWEEP, _SWEEPS = 0.02, 250
-"""Seconds between two looks at what a container left behind, and the number of looks."""
+"""Seconds between two checks for remaining processes of a container, and the number of checks."""
 _RETRY = 5.0
-"""Seconds after which a record is written again that the disk did not take."""
+"""Seconds until a record that could not be written is retried."""
 
 
 class Container:
-    """A container that runs, or that has exited and was not removed.
+    """A container that runs, or has exited and was not removed.
 
     Args:
-        record: its state, as files and replies have it.
-        spec: the request that started it; None for one that an earlier supervisor ran.
+        record: its state, for files and replies.
+        spec: the request that started it; None for a container of an earlier supervisor.
     """
 
     def __init__(self, record: Record, spec: Spec | None = None) -> None:
@@ -48,15 +48,15 @@ class Container:
         self.spec = spec
         self.outputs: Outputs | None = None
         self.stdin = -1
-        """To write to its standard input: a pipe, or its terminal; -1 for none."""
+        """Descriptor for writing to its standard input: a pipe, or its terminal; -1 for none."""
         self.terminal = -1
         """Its terminal; -1 for none."""
         self.exec_pids: set[int] = set()
-        """Processes of other commands in it."""
+        """Process ids of additional commands in it."""
         self.at_exit: list[Callable[[], None]] = []
         self.out_of_memory = False
         self.asked = 0
-        """The signal by which it would have ended when it was killed; 0 for none."""
+        """The signal that it was about to end by when it was killed; 0 for none."""
 
     @property
     def runs(self) -> bool:
@@ -68,9 +68,9 @@ class Containers:
     """All containers of a folder.
 
     Args:
-        loop: says what happens.
-        folder: where records and file systems of containers are.
-        mode: how processes are isolated.
+        loop: the event loop.
+        folder: folder of records and file systems of containers.
+        mode: the isolation of processes.
         announce: called with the record of each container that exits.
     """
 
@@ -83,10 +83,10 @@ class Containers:
         """Called when a container has exited and no other runs."""
         self._table = {record.id: Container(record) for record in self._records.load()}
         self._starting: dict[str, tuple[int, Reply]] = {}
-        """Containers whose command does not run yet: the pipe that tells how that goes, and the reply."""
+        """Containers whose command does not run yet: the status pipe, and the function for the reply."""
 
     def clean_up(self) -> None:
-        """End what an earlier supervisor left running, and record it as exited."""
+        """End processes of an earlier supervisor, and record their containers as exited."""
         for container in self.running():
             self._mode.kill_leftovers(container.record, self._boot)
             self._end(container, 137, 0, "ContainerStatusUnknown", _UNKNOWN)
@@ -101,7 +101,7 @@ class Containers:
         return any(container.runs for container in reversed(self._table.values()))  # the newest most likely does
 
     def running(self) -> list[Container]:
-        """Return all that run."""
+        """Return the running containers."""
         return [container for container in self._table.values() if container.runs]
 
     def get(self, id: str) -> Container:
@@ -158,7 +158,7 @@ class Containers:
                 os.close(descriptor)
         record.pid, record.started = pid, time.time_ns() // 1000
         seen = process_tree.stat(pid)
-        # Ids of processes are used again: with its start, it can be told from a later one of the same id.
+        # Process ids are reused: with its start time, it can be distinguished from a later process with the same id.
         record.ticks = seen.started if seen else 0
         self._table[spec.id] = container
         container.stdin = ours.pop("stdin", -1)
@@ -175,8 +175,8 @@ class Containers:
     def signal(self, id: str, number: int, *, everyone: bool = False) -> None:
         """Send a signal to the first process, or to all.
 
-        A first process that does nothing about it would end by it, but the kernel spares the first process of a
-        namespace. It is stopped, so that it does not go on to its next command, and ended when the others have ended.
+        A first process that does not handle it should end, but the kernel protects the first process of a namespace. It
+        is stopped, so that it does not continue with its next command, and killed when the others have ended.
         """
         container = self.get(id)
         if not container.runs:
@@ -192,7 +192,7 @@ class Containers:
             _send(process_tree.with_descendants([pid]), number)
 
     def _end_after_others(self, container: Container, number: int) -> None:
-        """End the first process by a signal, as soon as it has no descendant that runs."""
+        """End the first process by a signal, as soon as none of its descendants runs."""
         pid = container.record.pid
         if not container.runs or not self._loop.knows(pid):
             return
@@ -209,7 +209,7 @@ class Containers:
             self._mode.kill(container.record, container.exec_pids)
 
     def resize(self, id: str, limits: Limits) -> None:
-        """Change the limits of a container that runs."""
+        """Change the limits of a running container."""
         container = self.get_running(id)
         assert container.spec is not None
 
@@ -224,7 +224,7 @@ class Containers:
                 resource.prlimit(pid, resource.RLIMIT_DATA, (size, size))
 
     def remove(self, id: str) -> None:
-        """Forget a container that has exited."""
+        """Remove a container that has exited."""
         container = self.get(id)
         if container.runs:
             raise Failure("CreateContainerError", f'container "{id}" runs; kill it before you remove it')
@@ -234,7 +234,7 @@ class Containers:
         self._mode.discard(id)
 
     def _started(self, container: Container) -> None:
-        """The pipe of a new process has something: its command runs, or it failed."""
+        """Read the status pipe of a new process: its command runs, or it failed."""
         pipe, reply = self._starting.pop(container.record.id)
         with contextlib.suppress(BlockingIOError):
             told = os.read(pipe, 65536)
@@ -246,7 +246,7 @@ class Containers:
             return
         failure = Failure(**json.loads(told))
         if self._loop.knows(container.record.pid):
-            # Its exit is still collected, so that no zombie stays; there is nothing more to record.
+            # Its exit is still collected to avoid a zombie; nothing else is recorded.
             self._loop.at_exit(container.record.pid, lambda status: None)
         self._end(container, 128, 0, "StartError", failure.message)
         self._loop.after(_SWEEP, lambda: self._mode.release(container.record.id))
@@ -254,8 +254,8 @@ class Containers:
         reply(failure)
 
     def _exited(self, container: Container, status: int) -> None:
-        """The first process has ended."""
-        # A command can end before the pipe was read, which tells whether it ran at all.
+        """Handle the end of the first process."""
+        # A command can end before the status pipe, which shows if it ran at all, was read.
         if container.record.id in self._starting:
             self._started(container)
             if not container.runs:
@@ -267,7 +267,7 @@ class Containers:
         self._sweep(container, 128 + number if number else code, number, 0)
 
     def _sweep(self, container: Container, code: int, number: int, round: int) -> None:
-        """End what the first process left behind; the container has exited when nothing is left."""
+        """End remaining processes; the container has exited when none is left."""
         if round < _SWEEPS and self._mode.sweep(container.record, container.exec_pids):
             self._loop.after(_SWEEP, lambda: self._sweep(container, code, number, round + 1))
             return

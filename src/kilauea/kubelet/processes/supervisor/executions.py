@@ -1,4 +1,4 @@
-"""Additional commands in running containers, and attached clients. Both end with their connection."""
+"""Additional commands in running containers, and attached clients. They end with their connections."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from kilauea.kubelet.processes.supervisor.specs import Failure, Spec
 
 _PID = re.compile(rb"(\d+)\n")
 _ANSWER = 0.5
-"""Seconds in which a container may answer the last input of a client whose attachment ends with it."""
+"""Seconds for a container to respond to the last input of a client whose attachment ends with it."""
 
 
 class Execution:
     """A command in a running container.
 
-    Its process may not be the one that was forked, which only enters the container: the pipe tells it.
+    Its process may differ from the forked one, which only enters the container: its id is read from the pipe.
 
     Args:
-        loop: says what happens.
-        mode: how processes are isolated.
+        loop: the event loop.
+        mode: the isolation of processes.
         container: the container.
-        connection: over which it was asked for; it ends with it.
-        request: of the client.
+        connection: connection of the client; the command ends with it.
+        request: the client's request.
     """
 
     def __init__(self, loop: Loop, mode: Plain, container: Container, connection: Connection, request: Request) -> None:
@@ -100,10 +100,10 @@ class Execution:
 
 
 def told_by(text: bytes) -> tuple[int, bytes]:
-    """Return the process id and the failure that a new process has told; 0 and nothing if it has told none.
+    """Return the process id and the failure that a new process has reported; 0 and empty if none.
 
-    The process that goes on in the container tells its failure, the one that made it tells its id in a line, and either
-    may be first. JSON has no line breaks.
+    The process in the container reports its failure, its creator reports its id in a line, in any order. JSON does not
+    contain line breaks.
     """
     line = _PID.search(text)
     if line is None:
@@ -112,13 +112,13 @@ def told_by(text: bytes) -> tuple[int, bytes]:
 
 
 class Attachment:
-    """A client that sees the output of a container from now on, and may write to its input.
+    """A client that receives the output of a container from now on, and may write to its input.
 
     Args:
-        loop: says what happens.
+        loop: the event loop.
         container: the container.
-        connection: over which it was asked for; it ends with it.
-        request: of the client.
+        connection: connection of the client; the attachment ends with it.
+        request: the client's request.
     """
 
     def __init__(self, loop: Loop, container: Container, connection: Connection, request: Request) -> None:
@@ -141,7 +141,7 @@ class Attachment:
         connection.answer(request, result, (descriptor,) if descriptor >= 0 else ())
 
     def end_input(self) -> None:
-        """End the input of the container with that of the client, or else the attachment, as containerd does it."""
+        """End the input of the container with that of the client, or else the attachment, like containerd."""
         if self._ends_input:
             self._close_input()
         else:
@@ -153,7 +153,7 @@ class Attachment:
             self._container.stdin = -1
 
     def _leave(self) -> None:
-        """End the attachment to a container that goes on."""
+        """End the attachment to a container, which continues to run."""
         self._forget()
         self._subscriber.end()
         self._connection.send({"exit": {"exit_code": 0}})

@@ -1,6 +1,6 @@
 """The file system of a container: a layer over its root, its own /proc, /tmp and /dev/shm, and its volumes.
 
-`build` makes what containers with the same root have in common, and `complete` adds what one container has.
+`build` creates the parts that containers with the same root share, and `complete` adds those of one container.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kilauea.kubelet.processes.supervisor.specs import Failure, Mount, Spec
 
 _HIDDEN_DEVICE = linux.NO_SUID | linux.NO_DEVICES
 _MADE = ("/proc", "/dev", "/sys", "/tmp")
-"""Folders that every container has, whatever its root has there."""
+"""Folders of every container, regardless of its root."""
 _MACHINE = "/dev/.machine"
 _SKIPPED_KINDS = frozenset(
     "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts devtmpfs fusectl hugetlbfs mqueue nsfs proc "
@@ -28,23 +28,23 @@ _SKIPPED_KINDS = frozenset(
 
 
 class Point(NamedTuple):
-    """A path of a container where something is mounted, or that is its working directory."""
+    """A path in a container for a mount, or its working directory."""
 
     path: str
     is_folder: bool = True
 
 
 Tree = tuple[Mount, int | None]
-"""A volume and the descriptor of what is mounted there; none if the volume can be left out."""
+"""A volume and the descriptor of its tree; None if the volume can be left out."""
 
 
 def copy_sources(mounts: Sequence[Mount]) -> list[Tree]:
-    """Return copies of what the mounts of a container show, attached nowhere yet."""
+    """Return detached copies of the trees that a container mounts."""
     return [(mount, _copy_source(mount)) for mount in mounts if mount.source]
 
 
 def points_of(spec: Spec, trees: Sequence[Tree]) -> tuple[Point, ...]:
-    """Return the paths that a container needs, in the order in which they are made."""
+    """Return the paths that a container needs, in the order of their creation."""
     volumes = [Point(mount.target, stat.S_ISDIR(os.fstat(tree).st_mode)) for mount, tree in trees if tree is not None]
     others = [Point(path) for path in (spec.working_dir, *(each.target for each in spec.mounts if not each.source))]
     return (*volumes, *(each for each in others if each.path))
@@ -63,13 +63,13 @@ def build(
     """Build a root in this mount namespace, and enter it.
 
     Args:
-        source: the folder that it shows.
-        folder: for what is written there.
+        source: the base folder.
+        folder: folder for written files.
         below: the file systems mounted below its source.
-        points: paths that it is to have.
+        points: required paths.
         has_overlay: True if overlays can be mounted.
-        has_users: True in a namespace of users.
-        has_processes: True if this process is in the container's namespace of processes, whose /proc it can mount.
+        has_users: True in a user namespace.
+        has_processes: True if this process is in the container's PID namespace, whose /proc it can mount.
     """
     linux.mount("none", "/", "", linux.RECURSIVE | linux.PRIVATE)
     layered = has_overlay and not has_users
@@ -83,7 +83,7 @@ def build(
         _mount_overlay("/dev", f"{root}/dev", f"{folder}/dev", f"{folder}/dev-work", has_users=False)
     with contextlib.suppress(FileExistsError):
         os.mkdir(f"{root}/proc")
-    # Users may mount it only as long as they see that of the machine.
+    # Users can mount it only as long as they see that of the machine.
     if has_processes:
         linux.mount("proc", f"{root}/proc", "proc", _HIDDEN_DEVICE | linux.NO_EXEC)
     linux.change_root(root)
@@ -108,12 +108,12 @@ def build(
 
 
 def complete(spec: Spec, trees: Sequence[Tree], *, has_overlay: bool) -> None:
-    """Add what one container has to the root that this process is in.
+    """Add the parts of one container to the root of this process.
 
     Args:
         spec: the container.
         trees: its volumes.
-        has_overlay: True if its root can be written.
+        has_overlay: True if its root is writable.
     """
     if has_overlay and spec.read_only:
         linux.make_read_only("/")
@@ -130,11 +130,11 @@ def complete(spec: Spec, trees: Sequence[Tree], *, has_overlay: bool) -> None:
 
 
 def _copy_devices() -> list[tuple[str, int | str]]:
-    """Return copies of the devices that this user can use and of folders beside them, or the targets of links.
+    """Return copies of devices that this user can use and of folders next to them, or the targets of links.
 
-    They are for a /dev of the container's own, as termination messages are there by default: users cannot make files in
-    that of the machine, and none should. Terminals are made by a device that looks for `pts` beside itself, so it
-    stays where it is and has a link.
+    They are for a separate /dev of the container, where termination messages are by default: users cannot create files
+    in that of the machine, and should not. Terminals are created by a device that looks for `pts` next to itself, so it
+    stays in place and is linked.
     """
     found: list[tuple[str, int | str]] = [(_MACHINE, linux.copy_tree("/dev")), ("/dev/ptmx", f"{_MACHINE}/ptmx")]
     for name in sorted(os.listdir("/dev")):
@@ -150,7 +150,7 @@ def _copy_devices() -> list[tuple[str, int | str]]:
 
 
 def _copy_mounted_devices() -> list[tuple[str, int | str]]:
-    """Return copies of what is mounted below /dev, which a layer over it does not show."""
+    """Return copies of mounts below /dev, which a layer over it would hide."""
     paths = [f"/dev/{name}" for name in sorted(os.listdir("/dev"))]
     return [(path, linux.copy_tree(path)) for path in paths if os.path.ismount(path)]
 
@@ -167,7 +167,7 @@ def _make_point(point: Point) -> None:
 def _mount_root(
     source: str, root: str, folder: str, below: Sequence[str], *, has_overlay: bool, has_users: bool
 ) -> list[tuple[str, int]]:
-    """Mount the root of a container; return what is to be mounted in it as copied trees, with their paths."""
+    """Mount the root of a container; return copied trees to be mounted in it, with their paths."""
     if not has_overlay:
         linux.attach_tree(linux.copy_tree(source, read_only=True), root)
         return []
@@ -175,7 +175,7 @@ def _mount_root(
     if not (has_users and below):
         _mount_overlay(source, root, f"{folder}/upper", f"{folder}/work", has_users=has_users)
         return others
-    # What mounts hide must stay hidden from users, so only folders without mounts below can be the base of an overlay.
+    # Content hidden by mounts must stay hidden, so only folders without mounts below can be the base of an overlay.
     linux.mount("root", root, "tmpfs", _HIDDEN_DEVICE, "mode=755,size=16m")
     covered = {"/" + path.split("/")[1] for path in below}
     for name in sorted(os.listdir(source)):
@@ -210,13 +210,13 @@ def _escaped(path: str) -> str:
 
 
 def mounts_below(root: str) -> tuple[str, ...]:
-    """Return the file systems mounted below a root, as paths from it, without those that are mounted below others."""
+    """Return the file systems mounted below a root, as relative paths, without those mounted below others."""
     with open("/proc/self/mountinfo") as file:
         return _below(root, file.read())
 
 
 class Mounts:
-    """The mounts that this process sees now. They are read when they have changed, as to read them takes long."""
+    """The current mounts of this process. They are read again only after changes, as this is slow."""
 
     def __init__(self) -> None:
         self._file = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
@@ -259,7 +259,7 @@ def _copy_source(mount: Mount) -> int | None:
 
 
 def _attach(tree: int, target: str, mount: Mount | None) -> None:
-    """Mount a copied tree at a path of the container, which is made if it does not exist."""
+    """Mount a copied tree at a path of the container, which is created if missing."""
     is_folder = stat.S_ISDIR(os.fstat(tree).st_mode)
     try:
         _make_point(Point(target, is_folder))

@@ -1,4 +1,4 @@
-"""The choice of how to isolate containers, by testing what this machine permits."""
+"""Chooses how to isolate containers, by testing what this machine permits."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kilauea.kubelet.processes.supervisor.plain import Plain
 
 
 def choose(wanted: str, loop: Loop, scratch: Path) -> Plain:
-    """Return the best way that works here.
+    """Return the best isolation that works here.
 
     Args:
-        wanted: `plain` for no namespaces; else they are used where they work.
-        loop: knows the processes that the supervisor has started itself.
-        scratch: folder for files of containers that go with them.
+        wanted: `plain` for no namespaces; otherwise they are used if they work.
+        loop: the event loop, which knows the supervisor's child processes.
+        scratch: folder for temporary files of containers.
     """
-    # The same name for each supervisor of a folder, so that the next one finds what the one before left.
+    # The same name for each supervisor of a folder, so that the next one finds the groups of the previous one.
     folder = os.stat(scratch)
     groups = cgroups.find(f"kilauea-{folder.st_dev:x}-{folder.st_ino:x}")
     groups.clean()

@@ -1,9 +1,10 @@
 """The start of a new process: its steps between `fork` and `exec`.
 
-A pipe tells the supervisor how that went: it ends without a word when the command runs, else it has the failure.
+A pipe reports the result to the supervisor: it closes without data when the command runs, otherwise it contains the
+failure.
 
-The child shares its memory with the supervisor until one of them writes to it, and nearly everything that Python does
-writes to memory. So the child does as little as it can: each page that it touches costs more than the work itself.
+The child shares its memory with the supervisor until one of them writes to it, and nearly every Python operation does.
+So the child does as little as possible: each page that it touches costs more than the work itself.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ class Plan:
     """The steps of a new process.
 
     Attributes:
-        fork: makes the process.
+        fork: creates the process.
         command: its last step, which ends in `exec` or raises.
-        enter: its first step; it may go on in a process of its own, and gets the pipe to tell so.
+        enter: its first step; it may continue in another process, which it reports to the pipe.
     """
 
     fork: Callable[[], int]
@@ -63,15 +64,15 @@ class Plan:
 
 
 def launch(plan: Plan, descriptors: Descriptors, cgroups: Sequence[int] = ()) -> tuple[int, int]:
-    """Start a process; return its id and the end of the pipe that tells how that went.
+    """Start a process; return its id and the read end of its status pipe.
 
     Args:
         plan: its steps.
         descriptors: its standard input, output and error.
-        cgroups: the control groups that it enters: their `cgroup.procs`, open.
+        cgroups: open `cgroup.procs` files of the control groups that it enters.
     """
     reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    # Only our end must not block the loop; the child writes its message whole.
+    # Only our end must not block the loop; the child writes its whole message.
     os.set_blocking(writer, True)
     try:
         pid = plan.fork()
@@ -87,7 +88,8 @@ def launch(plan: Plan, descriptors: Descriptors, cgroups: Sequence[int] = ()) ->
 
 def _be_the_child(plan: Plan, descriptors: Descriptors, writer: int, cgroups: Sequence[int]) -> NoReturn:
     try:
-        # The collector writes to every object that it visits, and so would copy the pages shared with the supervisor.
+        # The garbage collector writes to every object that it visits, which would copy the pages shared with the
+        # supervisor.
         gc.disable()
         _forget_handlers()
         for descriptor in cgroups:
@@ -112,7 +114,7 @@ def _tell(writer: int, failure: Failure) -> None:
 
 
 def _forget_handlers() -> None:
-    """Have signals do what they do by default; Python ignores some, which commands would inherit."""
+    """Restore default signal handling; Python ignores some signals, which commands would inherit."""
     _signal.set_wakeup_fd(-1)
     for number in _HANDLED:
         _signal.signal(number, _signal.SIG_DFL)
@@ -120,7 +122,7 @@ def _forget_handlers() -> None:
 
 
 def _connect(descriptors: Descriptors) -> None:
-    # The standard descriptors of the supervisor are open, so none of these is one of them.
+    # The standard descriptors of the supervisor are open, so none of these has their numbers.
     for number, descriptor in enumerate(_standard(descriptors)):
         os.dup2(descriptor, number)
     if descriptors.tty:
@@ -128,7 +130,7 @@ def _connect(descriptors: Descriptors) -> None:
 
 
 def become(spec: Spec) -> None:
-    """Take on the user, the group and the further groups of a container; only root can change them."""
+    """Set the user, group and supplementary groups of a container; only root can change them."""
     user, group = spec.user, spec.group
     if os.geteuid() != 0:
         if (user is not None and user != os.getuid()) or (group is not None and group != os.getgid()):
@@ -147,10 +149,10 @@ def become(spec: Spec) -> None:
 
 
 def limit_resources(memory: int | None) -> None:
-    """Set the limits of processes that hold without control groups.
+    """Set resource limits of processes that apply without control groups.
 
-    The limit of memory is that of private writable memory, not of addresses: drivers of GPUs reserve far more addresses
-    than they use.
+    The memory limit applies to private writable memory, not to address space: GPU drivers reserve far more address
+    space than they use.
     """
     resource.setrlimit(resource.RLIMIT_NOFILE, _FILES_LIMIT)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -163,7 +165,7 @@ def enter_folder(path: str, *, make: bool) -> None:
 
     Args:
         path: absolute; the root folder if empty.
-        make: True if it is made where it is missing, as in containers that have a root of their own.
+        make: True to create it if missing, as in containers with a separate root.
     """
     try:
         if make and path:
@@ -175,9 +177,9 @@ def enter_folder(path: str, *, make: bool) -> None:
 
 
 def spawn(argv: Sequence[str], environment: Mapping[str, str], descriptors: Descriptors) -> int:
-    """Start a command in a session of its own, with this process' root and folder; return its id.
+    """Start a command in a separate session, with this process' root and folder; return its id.
 
-    It shares the memory of this process until the command runs, so nothing is copied. Failures are worded as those of
+    It shares the memory of this process until the command runs, so nothing is copied. Failures are worded like those of
     `execute`.
 
     Args:
@@ -207,9 +209,9 @@ def spawn_first(
         argv: the command and its arguments.
         environment: all its variables.
         descriptors: its standard input, output and error.
-        cgroups: the control groups that it enters: their `cgroup.procs`, open.
-        ids: the user, the group and the further groups that it takes on.
-        no_new_privileges: True if it must not gain rights by running other programs.
+        cgroups: open `cgroup.procs` files of the control groups that it enters.
+        ids: the user, group and supplementary groups to set.
+        no_new_privileges: True if it must not gain privileges by running other programs.
     """
     with _starting(argv, environment) as path:
         return linux.start_first(
@@ -225,7 +227,7 @@ def spawn_first(
 
 @contextlib.contextmanager
 def _starting(argv: Sequence[str], environment: Mapping[str, str]) -> Iterator[str]:
-    """Have the limits of containers while one is started; yields the path of its command, and words failures."""
+    """Apply the limits of containers while one is started; yields the path of its command, and words failures."""
     name = argv[0] if argv else ""
     path = find(name, environment.get("PATH", DEFAULT_PATH))
     resource.setrlimit(resource.RLIMIT_NOFILE, _FILES_LIMIT)
@@ -247,7 +249,7 @@ def _standard(descriptors: Descriptors) -> tuple[int, int, int]:
 
 
 def execute(argv: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
-    """Replace this process by a command; its failures are worded like runc's."""
+    """Replace this process by a command; failures are worded like runc's."""
     name = argv[0] if argv else ""
     path = find(name, environment.get("PATH", DEFAULT_PATH))
     try:
@@ -260,7 +262,7 @@ def execute(argv: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
 
 
 def find(name: str, path: str) -> str:
-    """Return the file of a command, looked up as containers do."""
+    """Return the file of a command, searched like in containers."""
     if not name:
         raise Failure(COMMAND_FAILED, runtime_message("exec: no command; set command in the container's spec"))
     if "/" in name:
@@ -287,12 +289,12 @@ def _check(name: str, file: str) -> None:
 
 
 def runtime_message(text: str) -> str:
-    """Return a failure to start a command, as the runtimes of Kubernetes word it."""
+    """Return a failure to start a command, in the words of Kubernetes' runtimes."""
     return f"unable to start container process: {text}"
 
 
 def _words(error: OSError) -> str:
-    """Return the words of a system error as programs in Go have them."""
+    """Return the text of a system error in the words of Go."""
     return (error.strerror or str(error)).lower()
 
 
@@ -300,7 +302,7 @@ def die_with(supervisor: int) -> None:
     """End when the supervisor does.
 
     Args:
-        supervisor: process id of the supervisor, as this process sees it; 0 in a namespace of its own.
+        supervisor: process id of the supervisor, as seen by this process; 0 in a separate namespace.
     """
     linux.die_with_parent(signal.SIGKILL)
     if os.getppid() != supervisor:
@@ -314,7 +316,7 @@ def run_plain(spec: Spec, supervisor: int, memory: int | None) -> NoReturn:
 
 
 def execute_plain(spec: Spec, supervisor: int, argv: Sequence[str], *, tty: bool) -> NoReturn:
-    """Run a command as processes of a container run, without namespaces."""
+    """Run a command like the processes of a container, without namespaces."""
     if spec.root is not None:
         _enter_root(spec.root)
     become(spec)
@@ -339,7 +341,7 @@ def spawn_plain(spec: Spec, supervisor: int, descriptors: Descriptors) -> int:
 
 
 def environment_of(spec: Spec, *, tty: bool) -> dict[str, str]:
-    """Return the variables of a command in a container."""
+    """Return the environment variables of a command in a container."""
     return {"TERM": "xterm", **spec.environment} if tty else spec.environment
 
 

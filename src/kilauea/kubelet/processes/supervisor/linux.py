@@ -1,4 +1,4 @@
-"""Calls of the Linux kernel for which Python has no functions.
+"""System calls of the Linux kernel that Python does not provide.
 
 The numbers of newer calls are the same on all architectures; `pivot_root` is older, so it needs a table.
 """
@@ -27,14 +27,14 @@ _CLONE_TREE, _CLOSE_ON_EXEC, _MOVE_FROM_DESCRIPTOR, _SET_READ_ONLY = 1, os.O_CLO
 _DETACH = 2
 _SIGKILL, _SIGCHLD = 9, 17
 _MOST_STEPS = 16
-"""Steps of `start_first`, at most: there are three control groups in version 1."""
+"""Maximum number of steps of `start_first`: version 1 has three control groups."""
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER, _SET_NO_NEW_PRIVILEGES = 1, 36, 38
 
-# Keeps the lock of the interpreter during calls: a child after `clone` has one thread, and nothing could return it.
+# Holds the interpreter's lock during calls: a child after `clone` has one thread, and nothing could return it.
 _libc = ctypes.PyDLL(None, use_errno=True)
 
 _trees: set[int] = set()
-"""Descriptors of copied trees that are not attached yet."""
+"""Descriptors of detached trees."""
 
 _steps: Steps | None = None
 with contextlib.suppress(AttributeError, OSError):
@@ -55,7 +55,7 @@ def clone(flags: int, signal: int) -> int:
     """Like `os.fork`, with new namespaces.
 
     Args:
-        flags: what is new for the child.
+        flags: flags of the new namespaces.
         signal: sent to the parent at the end of the child.
     """
     arguments = struct.pack("8Q", flags, 0, 0, 0, signal, 0, 0, 0)
@@ -78,13 +78,13 @@ def start_first(
     This process waits until the command runs. Signals that this process ignores stay ignored.
 
     Args:
-        path: of the command's file.
+        path: path of the command's file.
         argv: the command and its arguments.
         environment: all its variables.
         descriptors: its standard input, output and error; none of them is 0, 1 or 2.
-        cgroups: the control groups that it enters: their `cgroup.procs`, open.
-        ids: the user, the group and the further groups that it takes on.
-        no_new_privileges: True if it must not gain rights by running other programs.
+        cgroups: open `cgroup.procs` files of the control groups that it enters.
+        ids: the user, group and supplementary groups to set.
+        no_new_privileges: True if it must not gain privileges by running other programs.
 
     Raises:
         OSError: one of the steps failed. `filename` is `exec` if that failed.
@@ -101,21 +101,21 @@ def start_first(
         ("mount /proc", _libc.mount, (b"proc", b"/proc", b"proc", NO_SUID | NO_DEVICES | NO_EXEC, None)),
         *((*change, ("setuid", _libc.setuid, (user,))) if ids else ()),
         *((("prctl", _libc.prctl, (_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)),) if no_new_privileges else ()),
-        # After a change of the user, which would undo it.
+        # After changing the user, which would undo it.
         ("prctl", _libc.prctl, (_SET_PARENT_DEATH_SIGNAL, _SIGKILL)),
         ("setsid", _libc.setsid, ()),
         *(("dup2", _libc.dup2, (descriptor, number)) for number, descriptor in enumerate(descriptors)),
         ("exec", _libc.execve, (os.fsencode(path), words, variables)),
     ]
-    # The command must not run if it would have more rights than it should, so that is not left to `Steps`.
+    # The command must not run with more privileges than intended, so that is not left to `Steps`.
     return _copied(steps) if _steps is None or ids or no_new_privileges else _steps.start(steps)
 
 
 def _copied(steps: Sequence[Step]) -> int:
-    """Do the same as `Steps.start` in a copy of this process, which stops at the first step that fails."""
+    """Do the same as `Steps.start` in a copy of this process, which stops at the first failed step."""
     arguments = struct.pack("8Q", _CLONE_WAITING, 0, 0, 0, _SIGCHLD, 0, 0, 0)
     buffer, size = ctypes.create_string_buffer(arguments, len(arguments)), ctypes.c_size_t(len(arguments))
-    # Made here, as each page that the child writes to is copied.
+    # Created here, as each page that the child writes to is copied.
     calls = [(call, [ctypes.c_long(each) if isinstance(each, int) else each for each in to]) for _, call, to in steps]
     reader, writer = os.pipe2(os.O_CLOEXEC)
     pid = _libc.syscall(_CLONE3, buffer, size)
@@ -139,7 +139,7 @@ def _copied(steps: Sequence[Step]) -> int:
 
 
 def _strings(items: Sequence[bytes]) -> ctypes.Array[ctypes.c_char_p]:
-    """Return an array of strings for C, which ends with none."""
+    """Return a NULL-terminated array of strings for C."""
     return (ctypes.c_char_p * (len(items) + 1))(*items, None)
 
 
@@ -150,14 +150,14 @@ def mount(source: str, target: str, kind: str, flags: int = 0, options: str = ""
 
 
 def copy_tree(path: str, *, read_only: bool = False, follow: bool = True) -> int:
-    """Return a descriptor of a copy of what is mounted at a path and below, which is attached nowhere yet.
+    """Return a descriptor of a detached copy of the mounts at a path and below.
 
-    What is mounted in the copy later does not appear at the path, nor the other way round.
+    Later mounts in the copy do not appear at the path, nor vice versa.
 
     Args:
         path: a file or folder.
-        read_only: True if nothing can be written there.
-        follow: False if no part of the path may be a link; then it is an error.
+        read_only: True to make it read-only.
+        follow: False to raise an error if any part of the path is a link.
     """
     flags = ctypes.c_uint(_CLONE_TREE | _CLOSE_ON_EXEC | _SUBTREE | (0 if follow else _EMPTY_PATH))
     place = _HERE if follow else _opened(path)
@@ -168,13 +168,13 @@ def copy_tree(path: str, *, read_only: bool = False, follow: bool = True) -> int
         if not follow:
             os.close(place)
     _trees.add(tree)
-    # What is read-only in the source stays so.
+    # Mounts that are read-only in the source stay so.
     _set_attributes(tree, "", _EMPTY_PATH | _SUBTREE, read_only=True if read_only else None, propagation=PRIVATE)
     return tree
 
 
 def _opened(path: str) -> int:
-    """Open a path of which no part is a link: what can write there may have made one since it was checked."""
+    """Open a path without links: a process that can write there may have created one since it was checked."""
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     found = os.readlink(f"/proc/self/fd/{descriptor}")
     if found != path:
@@ -184,12 +184,12 @@ def _opened(path: str) -> int:
 
 
 def make_read_only(path: str) -> None:
-    """Forbid writing to what is mounted at a path and below."""
+    """Make the mounts at a path and below read-only."""
     _set_attributes(_HERE, path, _SUBTREE, read_only=True)
 
 
 def make_writable(path: str) -> None:
-    """Allow writing to what is mounted at a path and below."""
+    """Make the mounts at a path and below writable."""
     _set_attributes(_HERE, path, _SUBTREE, read_only=False)
 
 
@@ -211,13 +211,13 @@ def attach_tree(tree: int, target: str) -> None:
 
 
 def close_trees() -> None:
-    """Let go of copied trees that were attached nowhere."""
+    """Close detached trees."""
     while _trees:
         os.close(_trees.pop())
 
 
 def change_root(path: str) -> None:
-    """Make a mounted folder the root of this mount namespace, and let go of the old root."""
+    """Make a mounted folder the root of this mount namespace, and detach the old root."""
     os.chdir(path)
     _call(_libc.syscall(_PIVOT_ROOT, b".", b"."), "pivot_root")
     _call(_libc.umount2(b".", _DETACH), "detach the old root")
@@ -225,13 +225,13 @@ def change_root(path: str) -> None:
 
 
 def own_namespaces(kinds: int) -> list[int]:
-    """Return descriptors of the namespaces of this process, to come back to with `enter_namespaces`."""
+    """Return descriptors of the namespaces of this process, to return to with `enter_namespaces`."""
     names = {NEW_MOUNTS: "mnt", NEW_HOSTNAME: "uts", NEW_IPC: "ipc", NEW_PIDS: "pid"}
     return [os.open(f"/proc/self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for bit, name in names.items() if kinds & bit]
 
 
 def leave_namespaces(kinds: int) -> None:
-    """Enter new namespaces; one of processes is for the next children only."""
+    """Enter new namespaces; a new PID namespace applies to future children only."""
     _call(_libc.unshare(kinds), "unshare")
 
 
@@ -242,7 +242,7 @@ def enter_namespaces(namespaces: Sequence[int]) -> None:
 
 
 def forget_lookups(path: str) -> None:
-    """Have an overlay that is mounted at a path look at its source again: it remembers names that it did not find."""
+    """Make an overlay mounted at a path read its source again: it caches names that it did not find."""
     mount("", path, "", REMOUNT)
 
 
@@ -256,12 +256,12 @@ def join_namespaces(pid: int, kinds: int) -> None:
 
 
 def die_with_parent(signal: int) -> None:
-    """Have the kernel send a signal to this process when its parent ends."""
+    """Make the kernel send a signal to this process when its parent ends."""
     _call(_libc.prctl(_SET_PARENT_DEATH_SIGNAL, ctypes.c_ulong(signal)), "prctl")
 
 
 def gain_no_privileges() -> None:
-    """Never again gain rights by running other programs."""
+    """Never gain privileges again by running other programs."""
     arguments = [ctypes.c_ulong(each) for each in (1, 0, 0, 0)]
     _call(_libc.prctl(_SET_NO_NEW_PRIVILEGES, *arguments), "prctl")
 

@@ -1,7 +1,7 @@
 """Logs of containers in the format of Kubernetes' Container Runtime Interface, bounded by rotation.
 
-A line is `2026-01-02T03:04:05.000000000Z stdout F text`; `P` instead of `F` marks a part of a line that goes on in the
-next. The newest lines are in the file itself, older ones in `FILE.1`, `FILE.2` and so on.
+A line is `2026-01-02T03:04:05.000000000Z stdout F text`; `P` instead of `F` marks a part of a line that continues in
+the next. The newest lines are in the file itself, older ones in `FILE.1`, `FILE.2` and so on.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import os
 import time
 
 LONGEST = 16 * 1024
-"""Bytes of a line that are written as one, as containerd has it."""
+"""Maximum bytes of a line that are written at once, as in containerd."""
 
 
 class LogFile:
     """The log of a container.
 
-    Its file is made when there is something to write: many containers print nothing, and to make a file can take longer
-    than to run them. A disk that takes no more never stops the container: its output is dropped, and the log says so
-    once there is room.
+    Its file is created at the first output: many containers print nothing, and creating a file can take longer than
+    running them. A full disk never stops the container: its output is dropped, which the log reports once there is
+    space.
 
     Args:
         path: of the newest file.
-        size: bytes at which the next file starts.
-        files: number of files that are kept.
+        size: size in bytes at which the next file starts.
+        files: number of files to keep.
 
     Raises:
-        OSError: it cannot be written there.
+        OSError: the log cannot be written there.
     """
 
     def __init__(self, path: str, size: int, files: int) -> None:
@@ -42,7 +42,7 @@ class LogFile:
         _check_folder(os.path.dirname(path))
 
     def write(self, stream: str, data: bytes) -> None:
-        """Log what a container has written; an unfinished line waits for its rest."""
+        """Log output of a container; an unfinished line waits for its rest."""
         data = self._rest.pop(stream, b"") + data
         end = data.rfind(b"\n") + 1
         stamp = _stamp()
@@ -91,7 +91,7 @@ class LogFile:
             self._cause = error.strerror or str(error)
 
     def _put(self, text: bytes) -> None:
-        """Write all of a text; raise OSError if the disk does not take it."""
+        """Write a whole text; raise OSError if the disk is full."""
         view = memoryview(text)
         while view:
             count = os.write(self._descriptor, view)
@@ -112,7 +112,7 @@ class LogFile:
 
 
 def _check_folder(path: str) -> None:
-    """Raise OSError if a folder is none, or cannot be written or made."""
+    """Raise OSError if a path is not a folder, or cannot be written or created."""
     while not os.path.lexists(path) and path != "/":
         path = os.path.dirname(path)
     if not os.path.isdir(path):
@@ -130,7 +130,7 @@ def _lines(data: bytes, stamp: bytes, stream: str) -> bytes:
     """Return the lines of a log for whole lines of output."""
     start = b"%s %s F " % (stamp, stream.encode())
     if not _has_long_line(data):
-        # One replacement for all lines: a container that prints as fast as it can must not keep the others waiting.
+        # One replacement for all lines: a container that prints as fast as possible must not delay the others.
         return start + data[:-1].replace(b"\n", b"\n" + start) + b"\n"
     part = b"%s %s P " % (stamp, stream.encode())
     text = []

@@ -21,7 +21,7 @@ OnExit = Callable[[int], None]
 
 
 class Loop:
-    """Calls what was registered; a callback that fails is reported and does no harm to others."""
+    """Calls registered functions; a callback that fails is reported and does not affect others."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -32,7 +32,7 @@ class Loop:
         self._soon: list[OnReady] = []
         self._stopped = False
         self.round = 0
-        """Counts the waits: all that came before the last one, and nothing else, is dealt with in the same round."""
+        """Number of waits: events that were ready after the last wait are handled in the same round."""
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setblocking(False)
@@ -42,16 +42,16 @@ class Loop:
         self.watch(ours.fileno(), self._woken)
 
     def watch(self, descriptor: int, ready: OnReady) -> None:
-        """Call a function whenever there is something to read."""
+        """Call a function whenever there is data to read."""
         self._selector.register(descriptor, selectors.EVENT_READ, (ready, None))
 
     def watch_both(self, descriptor: int, readable: OnReady, writable: OnReady | None) -> None:
-        """Change what is called for a descriptor that is watched already."""
+        """Change the functions that are called for a watched descriptor."""
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if writable else 0)
         self._selector.modify(descriptor, events, (readable, writable))
 
     def watch_writable(self, descriptor: int, writable: OnReady) -> None:
-        """Call a function whenever something can be written."""
+        """Call a function whenever data can be written."""
         self._selector.register(descriptor, selectors.EVENT_WRITE, (None, writable))
 
     def forget(self, descriptor: int) -> None:
@@ -59,12 +59,12 @@ class Loop:
         self._selector.unregister(descriptor)
 
     def at_exit(self, pid: int, ended: OnExit) -> None:
-        """Call a function with the wait status of a child process, made just now, when it ends."""
+        """Call a function with the wait status of a new child process when it ends."""
         self._unclaimed.pop(pid, None)
         self._children[pid] = ended
 
     def at_exit_of_orphan(self, pid: int, ended: OnExit) -> None:
-        """Call a function with the wait status of a process that another one made, and that may have ended before."""
+        """Call a function with the wait status of a process that another one created, which may have ended already."""
         status = self._unclaimed.pop(pid, None)
         if status is None:
             self._children[pid] = ended
@@ -72,7 +72,7 @@ class Loop:
             ended(status)
 
     def knows(self, pid: int) -> bool:
-        """Return True if a child process was registered and runs."""
+        """Return True if a child process is registered and runs."""
         return pid in self._children
 
     def after(self, seconds: float, call: OnReady) -> None:
@@ -80,7 +80,7 @@ class Loop:
         heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._numbers), call))
 
     def soon(self, call: OnReady) -> None:
-        """Call a function once, after everything that is ready now."""
+        """Call a function once, after all callbacks that are ready now."""
         self._soon.append(call)
 
     def stop(self) -> None:
@@ -88,7 +88,7 @@ class Loop:
         self._stopped = True
 
     def run(self) -> None:
-        """Call what is due until `stop`."""
+        """Call due functions until `stop`."""
         while not self._stopped:
             calls, self._soon = self._soon, []
             for call in calls:
@@ -98,8 +98,8 @@ class Loop:
             self.round += 1
             for key, events in ready:
                 readable, writable = key.data
-                # A callback before may have ended the watch of a descriptor that was ready, too, and another one may
-                # have its number by now.
+                # An earlier callback may have ended the watch of a ready descriptor, and another one may have its
+                # number by now.
                 if events & selectors.EVENT_READ and readable and self._watches(key):
                     _guarded(readable)
                 if events & selectors.EVENT_WRITE and writable and self._watches(key):
@@ -117,7 +117,7 @@ class Loop:
         self.reap()
 
     def reap(self) -> None:
-        """Call what waits for the ends of processes that have ended."""
+        """Call the functions for processes that have ended."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -131,7 +131,7 @@ class Loop:
             else:
                 self._unclaimed[pid] = status
                 if len(self._unclaimed) > 4096:
-                    # Orphans of containers, which nothing asks about.
+                    # Orphans of containers, for which no function is registered.
                     self._unclaimed.pop(next(iter(self._unclaimed)))
 
 
@@ -143,5 +143,5 @@ def _guarded(call: OnReady) -> None:
 
 
 def would_block(error: OSError) -> bool:
-    """Return True if a call without waiting failed only because it would have to wait."""
+    """Return True if a non-blocking call failed only because it would have to wait."""
     return error.errno in (errno.EAGAIN, errno.EWOULDBLOCK)

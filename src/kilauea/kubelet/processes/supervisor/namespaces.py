@@ -1,7 +1,7 @@
 """Containers in their own namespaces: files, processes, host name and shared memory.
 
-The root of a container is that of this machine, or a folder, below a layer that takes what the container writes
-(overlayfs). A user other than root gets a namespace of users, too, in which it may mount.
+The root of a container is that of this machine, or a folder, below a layer for the container's writes (overlayfs).
+Users other than root also get a user namespace, in which they may mount.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _OWN = linux.NEW_MOUNTS | linux.NEW_HOSTNAME | linux.NEW_IPC | linux.NEW_PIDS
 
 
 class Namespaces(Plain):
-    """Runs each container in namespaces of its own.
+    """Runs each container in separate namespaces.
 
     Args:
-        loop: knows the processes that the supervisor has started itself.
-        scratch: folder for what containers write to their roots.
-        cgroups: limit containers.
+        loop: the event loop, which knows the supervisor's child processes.
+        scratch: folder for the writes of containers to their roots.
+        cgroups: control groups of containers.
     """
 
     name = "namespaces"
@@ -68,17 +68,17 @@ class Namespaces(Plain):
         self._scratch = Scratch(str(scratch), self.cleaner)
         self._roots = Roots(loop, self._scratch, self._build_root)
         self._folders: dict[str, str] = {}
-        """Folders of containers that build their own root."""
+        """Folders of containers that build their root themselves."""
         self.has_overlay = True
         self._home: list[int] = []
-        """Namespaces of the supervisor, for coming back."""
+        """Namespaces of the supervisor, to return to."""
         self._names = os.open("/proc/self/ns", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        """The namespaces that this process is in, also where no /proc is mounted."""
+        """The namespaces of this process, also available without a mounted /proc."""
         self._spawns = False
 
     @property
     def limitations(self) -> list[str]:
-        """Things that it cannot do."""
+        """Limitations on this machine."""
         found = []
         if not self.has_overlay:
             found.append(
@@ -93,17 +93,17 @@ class Namespaces(Plain):
         return [*found, *self.missing_limits()]
 
     def check(self, spec: Spec) -> None:
-        """Raise Failure if a container needs what this machine does not have."""
+        """Raise Failure if a container needs something that this machine does not support."""
         for mount in spec.mounts:
             if mount.source and not os.path.lexists(mount.source) and not mount.optional:
                 message = f'cannot mount "{mount.source}" at "{mount.target}": the source does not exist'
                 raise Failure(SETUP_FAILED, message)
 
     def spawn(self, spec: Spec, descriptors: Descriptors, cgroups: Sequence[int]) -> int | None:
-        """Start the first process of a container from within its namespaces, which the supervisor enters for a moment.
+        """Start the first process of a container from within its namespaces, which the supervisor enters briefly.
 
-        A child that sets up its namespaces itself costs twice as much, most of it for copies of pages that it touches.
-        Only root can come back from namespaces.
+        A child that sets up its namespaces itself costs twice as much, mostly for copies of pages that it touches. Only
+        root can return from namespaces.
         """
         if not self._spawns or spec.tty or self.memory_of_process(spec) is not None:
             return None
@@ -124,7 +124,7 @@ class Namespaces(Plain):
                 )
 
     def _build_root(self, source: str, folder: str, below: Sequence[str], points: Sequence[Point]) -> int:
-        """Build a root in a namespace of its own; return a descriptor of that."""
+        """Build a root in a new namespace; return a descriptor of it."""
         with self._elsewhere():
             linux.leave_namespaces(linux.NEW_MOUNTS)
             self._build(source, folder, below, points, has_processes=False)
@@ -132,7 +132,7 @@ class Namespaces(Plain):
 
     @contextlib.contextmanager
     def _elsewhere(self) -> Iterator[None]:
-        """Be in other namespaces, and come back."""
+        """Enter other namespaces, and return at the end."""
         folder, mask = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), os.umask(0o022)
         try:
             yield
@@ -141,7 +141,7 @@ class Namespaces(Plain):
                 linux.enter_namespaces(self._home)
                 os.fchdir(folder)
             except OSError as error:
-                # Nothing would be where this program expects it. The next supervisor ends the containers of this one.
+                # Nothing would be where this program expects it. The next supervisor ends its containers.
                 print(f"cannot return from a container: {error}", file=sys.stderr, flush=True)
                 os._exit(1)
             os.close(folder)
@@ -158,7 +158,7 @@ class Namespaces(Plain):
         return Plan(os.fork, partial(_run_inside, spec, argv, tty), partial(self._enter, record.pid))
 
     def works(self) -> str:
-        """Set up a container without a command; return what failed, empty for nothing."""
+        """Set up a container without a command; return the failure, or empty text."""
         reader, writer = os.pipe2(os.O_CLOEXEC)
         spec, folder = Spec("probe", "", "", 0, [], ""), self._scratch.take()
         try:
@@ -199,7 +199,7 @@ class Namespaces(Plain):
             os._exit(0)
 
     def sweep(self, record: Record, exec_pids: Collection[int]) -> bool:
-        """Nothing is left behind: the kernel ends all processes of a namespace with its first."""
+        """Do nothing: the kernel ends all processes of a namespace with its first."""
         return False
 
     def kill(self, record: Record, exec_pids: Collection[int]) -> None:
@@ -214,20 +214,20 @@ class Namespaces(Plain):
             self.kill(record, ())
 
     def usage(self, record: Record, exec_pids: Collection[int]) -> Usage:
-        """Return what the processes of a container use."""
+        """Return the usage of the processes of a container."""
         return self.usage_of([record.pid, *exec_pids])
 
     def folder(self, id: str) -> str | None:
-        """Return the folder in which all is that a container has written to its root and to /tmp; None for none."""
+        """Return the folder with the writes of a container to its root and to /tmp; None without one."""
         return self._folders.get(id) or self._roots.folder(id)
 
     def release(self, id: str) -> None:
-        """Free what a container needs while it runs."""
+        """Free the resources that a container needs while it runs."""
         super().release(id)
         self._roots.give_back(id)
 
     def discard(self, id: str) -> None:
-        """Remove the files of a container that has exited, later."""
+        """Remove the files of a container that has exited, asynchronously."""
         if id in self._folders:
             self._scratch.remove(self._folders.pop(id))
 
@@ -270,7 +270,7 @@ class Namespaces(Plain):
             socket.sethostname(spec.hostname)
 
     def _enter(self, pid: int, pipe: int) -> None:
-        """Enter the namespaces of a container, and go on in a process that is in all of them."""
+        """Enter the namespaces of a container, and continue in a process that is in all of them."""
         try:
             linux.join_namespaces(pid, self._kinds)
             child = linux.clone(linux.CLONE_PARENT, 0)
@@ -298,7 +298,7 @@ def _finish(spec: Spec, argv: Sequence[str], *, tty: bool, changes_user: bool) -
 
 
 def _be_user(outside: tuple[int, int], spec: Spec) -> None:
-    """Map the one user of a namespace of users, whose number can be chosen."""
+    """Map the single user of a user namespace to a chosen number."""
     user = outside[0] if spec.user is None else spec.user
     group = outside[1] if spec.group is None else spec.group
     lines = {"setgroups": "deny", "uid_map": f"{user} {outside[0]} 1", "gid_map": f"{group} {outside[1]} 1"}
@@ -309,7 +309,7 @@ def _be_user(outside: tuple[int, int], spec: Spec) -> None:
 
 @contextlib.contextmanager
 def _said_as_failure() -> Iterator[None]:
-    """Say errors of the system as failures to set up a container, and let go of what was not mounted."""
+    """Convert system errors into failures to set up a container, and close detached trees."""
     try:
         yield
     except OSError as error:

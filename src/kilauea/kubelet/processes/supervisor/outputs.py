@@ -11,16 +11,16 @@ from kilauea.kubelet.processes.supervisor.loop import Loop, would_block
 
 _AT_ONCE = 64 * 1024
 _LAST = 4 * 1024 * 1024
-"""Most bytes that are read after the end of a container: another process may hold its output open and go on."""
+"""Maximum bytes to read after the end of a container: another process may keep its output open and write more."""
 _BACKLOG = 4 * 1024 * 1024
-"""Bytes that wait for one who is attached and does not read, before that one is disconnected."""
+"""Bytes buffered for an attached client that does not read, before it is disconnected."""
 
 
 class Subscriber:
-    """Gets a copy of a container's output, as far as it reads.
+    """Receives a copy of a container's output, as fast as it reads.
 
     Args:
-        loop: says when it can take more.
+        loop: the event loop.
         descriptors: pipes to which each stream is written.
     """
 
@@ -33,7 +33,7 @@ class Subscriber:
             os.set_blocking(descriptor, False)
 
     def send(self, stream: str, data: bytes) -> None:
-        """Pass on some output, never waiting; one who reads far too slowly is disconnected."""
+        """Send output without waiting; a client that reads far too slowly is disconnected."""
         descriptor = self._descriptors.get(stream)
         if descriptor is None:
             return
@@ -48,7 +48,7 @@ class Subscriber:
             self._loop.watch_writable(descriptor, lambda: self._go_on(stream))
 
     def end(self) -> None:
-        """Disconnect as soon as all has been passed on."""
+        """Disconnect as soon as everything has been sent."""
         self._ended = True
         for stream in [stream for stream in self._descriptors if stream not in self._waiting]:
             os.close(self._descriptors.pop(stream))
@@ -63,7 +63,7 @@ class Subscriber:
         self._waiting.clear()
 
     def _write(self, stream: str, data: bytes | bytearray) -> bytes | bytearray:
-        """Write what the pipe takes; return the rest."""
+        """Write as much as the pipe accepts; return the rest."""
         try:
             return data[os.write(self._descriptors[stream], data) :]
         except OSError as error:
@@ -88,8 +88,8 @@ class Outputs:
     """The output of one container.
 
     Args:
-        loop: says when there is some.
-        log: where it is logged.
+        loop: the event loop.
+        log: its log.
         descriptors: from which each stream is read.
     """
 
@@ -103,7 +103,7 @@ class Outputs:
             loop.watch(descriptor, partial(self._read, stream))
 
     def finish(self) -> None:
-        """Pass on what is left after the end of the container, and close everything."""
+        """Send the remaining output after the end of the container, and close everything."""
         for stream in list(self._descriptors):
             read = 0
             while read < _LAST and (count := self._read(stream)):
@@ -114,7 +114,7 @@ class Outputs:
             subscriber.end()
 
     def _read(self, stream: str) -> int:
-        """Pass on what is there; return the number of bytes."""
+        """Send the available output; return the number of bytes."""
         descriptor = self._descriptors.get(stream)
         if descriptor is None:
             return 0
@@ -122,7 +122,7 @@ class Outputs:
             data = os.read(descriptor, _AT_ONCE)
         except OSError as error:
             if not would_block(error):
-                # The last process that had the terminal open has ended.
+                # The last process with the terminal open has ended.
                 self._close(stream)
             return 0
         if not data:

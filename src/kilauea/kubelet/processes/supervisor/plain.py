@@ -1,7 +1,7 @@
 """The processes of a container, started and kept together without namespaces.
 
-All of them are descendants of the supervisor, which is their reaper: those whose parents ended are its children then,
-and the mark in their environment tells to which container they belong.
+All of them are descendants of the supervisor, which is their reaper: it adopts those whose parents ended, and the mark
+in their environment identifies their container.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Usage(NamedTuple):
 
 
 class Plain:
-    """Runs processes beside those of the machine.
+    """Runs processes without separating them from those of the machine.
 
     Args:
-        loop: knows the processes that the supervisor has started itself.
-        scratch: folder for files of containers that go with them.
-        cgroups: limit containers.
-        cause: the reason why there are no namespaces; empty if they are not wanted.
+        loop: the event loop, which knows the supervisor's child processes.
+        scratch: folder for temporary files of containers.
+        cgroups: control groups of containers.
+        cause: the reason why namespaces are not available; empty if they are disabled.
     """
 
     name = "plain"
@@ -56,12 +56,12 @@ class Plain:
 
     @property
     def limitations(self) -> list[str]:
-        """Things that it cannot do."""
+        """Limitations on this machine."""
         first = f"{WITHOUT_NAMESPACES} (no namespaces: {self._cause})" if self._cause else WITHOUT_NAMESPACES
         return [first, *self.missing_limits()]
 
     def missing_limits(self) -> list[str]:
-        """Limits that do not hold, or only for each process."""
+        """Limits that are not enforced, or only for each process."""
         missing = {"cpu", "memory", "pids"} - self.cgroups.controllers
         how = "delegate a control group to it (systemd-run --user --scope -p Delegate=yes), or run kilauea as root"
         found = []
@@ -73,11 +73,11 @@ class Plain:
         return found
 
     def memory_of_process(self, spec: Spec) -> int | None:
-        """The limit of memory that each process of a container gets, where no group limits all together."""
+        """The memory limit of each process of a container, if no control group limits them together."""
         return None if "memory" in self.cgroups.controllers else spec.limits.memory
 
     def check(self, spec: Spec) -> None:
-        """Raise Failure if a container needs what this mode does not have."""
+        """Raise Failure if a container needs something that this mode does not support."""
         if spec.root is not None and os.geteuid() != 0:
             message = (
                 f"cannot make {spec.root} the root of the container without namespaces; run kilauea as root, or allow "
@@ -93,13 +93,13 @@ class Plain:
                 raise Failure("CreateContainerError", message)
 
     def spawn(self, spec: Spec, descriptors: Descriptors, cgroups: Sequence[int]) -> int | None:
-        """Start the first process of a container at once; return its id, or None if only `prepare` has the steps.
+        """Start the first process of a container directly; return its id, or None if steps of `prepare` are needed.
 
         The cleaner ends such a process when the supervisor ends, as it has no time to ask the kernel for that.
         """
         own = not spec.changes_ids and spec.root is None and not spec.no_new_privileges
         if not own or spec.tty or cgroups or self.memory_of_process(spec) is not None:
-            return None  # steps are to be done between its start and its command
+            return None  # steps are required between its start and its command
         return spawn_plain(spec, self.own, descriptors)
 
     def prepare(self, spec: Spec) -> Plan:
@@ -111,7 +111,7 @@ class Plain:
         return Plan(os.fork, partial(execute_plain, spec, self.own, argv, tty=tty))
 
     def sweep(self, record: Record, exec_pids: Collection[int]) -> bool:
-        """End what the first process of a container left behind; return True if there was something."""
+        """End remaining processes of a container; return True if there were any."""
         left = [*exec_pids, *self._strays(record)]
         process_tree.kill_all(left)
         return bool(left)
@@ -132,11 +132,11 @@ class Plain:
         process_tree.kill_all(found)
 
     def usage(self, record: Record, exec_pids: Collection[int]) -> Usage:
-        """Return what the processes of a container use."""
+        """Return the usage of the processes of a container."""
         return self.usage_of([record.pid, *exec_pids, *self._strays(record)])
 
     def usage_of(self, pids: Sequence[int]) -> Usage:
-        """Return what processes and their descendants use."""
+        """Return the usage of processes and their descendants."""
         cpu = own = shared = threads = 0
         for pid in process_tree.with_descendants(pids):
             seen = process_tree.stat(pid)
@@ -146,19 +146,19 @@ class Plain:
         return Usage(cpu, own + shared, threads)
 
     def folder(self, id: str) -> str | None:
-        """Return the folder in which all is that a container has written to its root and to /tmp; None for none."""
+        """Return the folder with the writes of a container to its root and to /tmp; None without one."""
         return None
 
     def ran_out_of_memory(self, id: str) -> bool:
-        """Return True if a process of a container was ended because it used too much memory."""
+        """Return True if a process of a container was killed because it used too much memory."""
         return self.cgroups.ran_out_of_memory(id)
 
     def release(self, id: str) -> None:
-        """Free what a container needs while it runs."""
+        """Free the resources that a container needs while it runs."""
         self.cgroups.remove(id)
 
     def discard(self, id: str) -> None:
-        """Remove the files of a container that has exited, later."""
+        """Remove the files of a container that has exited, asynchronously."""
 
     def free(self, id: str) -> None:
         """Remove the files of a container that was not started."""
@@ -169,7 +169,7 @@ class Plain:
         self.cleaner.remove(*(f"{self.scratch}/{name}" for name in names))
 
     def _end_all(self) -> None:
-        """End the containers of a supervisor that has ended: this runs in the process that outlives it."""
+        """End the containers of a supervisor that has ended; runs in the cleaner process."""
         for record in read_records(self.scratch.parent / CONTAINERS / STATES):
             if record.state == "running" and record.supervisor == self.own:
                 self.kill_leftovers(record, boot_id())

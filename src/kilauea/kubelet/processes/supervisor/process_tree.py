@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 MARK = "KILAUEA_CONTAINER"
-"""Variable in the environment of all processes of a container, see `mark`. It tells apart those that left their process
-group and their parents where there are no process namespaces."""
+"""Variable in the environment of all processes of a container, see `mark`. Without PID namespaces, it identifies
+processes that left their process group and their parents."""
 
 _HARMLESS = frozenset(
     (
@@ -24,14 +24,14 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Stat(NamedTuple):
-    """A process at a moment.
+    """The state of a process at one time.
 
     Attributes:
         parent: its parent's id.
         session: id of its session.
-        cpu: microseconds of processor time, with those of children that it has waited for.
+        cpu: microseconds of processor time, including those of children that it has waited for.
         threads: number of its threads.
-        started: clock ticks since the boot, which tell it from a later process with the same id.
+        started: clock ticks since the boot, to distinguish it from a later process with the same id.
     """
 
     parent: int
@@ -42,7 +42,7 @@ class Stat(NamedTuple):
 
 
 def stat(pid: int) -> Stat | None:
-    """Return how a process is doing; None if it does not exist."""
+    """Return the state of a process; None if it does not exist."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
             fields = file.read(4096).rpartition(b")")[2].split()
@@ -53,7 +53,7 @@ def stat(pid: int) -> Stat | None:
 
 
 def runs(pid: int) -> bool:
-    """Return True unless a process has ended, also if its parent has not waited for it yet."""
+    """Return True unless a process has ended, even if its parent has not waited for it yet."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
             return file.read(4096).rpartition(b")")[2].split()[0] not in (b"Z", b"X")
@@ -62,7 +62,7 @@ def runs(pid: int) -> bool:
 
 
 def ends_by(pid: int, number: int) -> bool:
-    """Return True if a process does nothing about a signal, so that it ends by it unless the kernel spares it."""
+    """Return True if a process does not handle a signal, so that it ends unless the kernel protects it."""
     if number in _HARMLESS:
         return False
     try:
@@ -75,7 +75,7 @@ def ends_by(pid: int, number: int) -> bool:
 
 
 def memory(pid: int) -> tuple[int, int]:
-    """Return the resident bytes of a process that are its own, and those that it may share."""
+    """Return the private and the shared resident bytes of a process."""
     try:
         with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
             resident, shared = file.read(256).split()[1:3]
@@ -95,7 +95,7 @@ def children(pid: int) -> list[int]:
 
 
 def with_descendants(pids: Iterable[int]) -> list[int]:
-    """Return processes and everything below them, parents first."""
+    """Return processes and their descendants, parents first."""
     found, seen = list(pids), set(pids)
     for pid in found:
         new = [child for child in children(pid) if child not in seen]
@@ -105,12 +105,12 @@ def with_descendants(pids: Iterable[int]) -> list[int]:
 
 
 def mark(supervisor: int, id: str) -> str:
-    """Return the mark of a container: that of another cluster on this machine may have the same id."""
+    """Return the mark of a container, which is unique even if another cluster on this machine uses the same id."""
     return f"{supervisor}/{id}"
 
 
 def mark_of(pid: int) -> str:
-    """Return the mark of the container that a process says that it belongs to; empty for none."""
+    """Return the mark in the environment of a process; empty without one."""
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
             variables = file.read(1 << 21).split(b"\0")
@@ -126,7 +126,7 @@ def processes() -> Iterator[int]:
 
 
 def kill_all(pids: Iterable[int]) -> None:
-    """End processes and everything below them; twice, because some may have forked meanwhile."""
+    """End processes and their descendants; twice, because some may have forked meanwhile."""
     for _ in range(2):
         for pid in with_descendants(pids):
             with contextlib.suppress(ProcessLookupError, PermissionError):

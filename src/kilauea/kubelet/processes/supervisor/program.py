@@ -23,11 +23,11 @@ from kilauea.kubelet.processes.supervisor.server import Server
 
 SOCKET, LOCK, ERRORS = "supervisor.sock", "supervisor.lock", "supervisor.log"
 _IDLE = 60.0
-"""Seconds without a client and a container after which it ends."""
+"""Seconds without a client or container after which it ends."""
 
 
 def main(arguments: list[str]) -> None:
-    """Run the supervisor of a folder in the background; return at once if it has one."""
+    """Run the supervisor of a folder in the background; return at once if it already has one."""
     parser = argparse.ArgumentParser(prog="supervisor", description="Run the containers of a cluster folder.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--isolation", choices=["auto", "namespaces", "plain"], default="auto")
@@ -58,7 +58,7 @@ def _listen() -> socket.socket:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(SOCKET)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    # Relative to the folder: the address of a socket has 108 characters at most.
+    # Relative to the folder: the address of a socket is limited to 108 characters.
     listener.bind(SOCKET)
     os.chmod(SOCKET, 0o600)
     listener.listen(64)
@@ -66,8 +66,8 @@ def _listen() -> socket.socket:
 
 
 def _in_background() -> bool:
-    """Leave the session of the starter; return True in the process that goes on."""
-    # Opened here, as the starter hears of no error in that process.
+    """Leave the session of the starter; return True in the process that continues."""
+    # Opened here, as the starter does not see errors of that process.
     nothing = os.open(os.devnull, os.O_RDWR)
     errors = os.open(ERRORS, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     if os.fork():
@@ -79,7 +79,7 @@ def _in_background() -> bool:
         os.dup2(source, target)
     os.close(nothing)
     os.close(errors)
-    # Handled, not ignored: the commands of containers inherit what is ignored.
+    # Handled, not ignored: commands of containers inherit ignored signals.
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -113,7 +113,7 @@ def _run(listener: socket.socket, options: argparse.Namespace) -> None:
     server.at_idle = containers.at_idle = idle
     idle()
     mode.cleaner.start()
-    # What exists now stays: the collector must not touch the pages that children share.
+    # Freeze existing objects: the garbage collector must not touch the pages that children share.
     gc.freeze()
     signal.signal(signal.SIGTERM, lambda *_: loop.stop())
     loop.run()
@@ -129,5 +129,5 @@ def _open_more_files() -> None:
 
 
 def _dump_no_core() -> None:
-    """Neither this process nor those that it starts write core files, which would fill the disk."""
+    """Disable core dumps for this process and its children, as they would fill the disk."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

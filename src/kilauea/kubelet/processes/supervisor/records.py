@@ -1,8 +1,7 @@
 """The states of containers, in an append-only file, so that no end is lost with the process that saw it.
 
-A disk may take longer to make a file than to start a process, so one file holds all states: a line for each change, of
-which the last one counts, and one for each container that is removed. When most of the lines are old, it is written
-again.
+Creating a file may take longer than starting a process, so one file contains all states: a line for each change, of
+which the last one applies, and one for each removed container. When most lines are outdated, the file is rewritten.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ class Record:
     """A container; the first fields are those of `container_runtime.ContainerState`.
 
     Attributes:
-        ticks: when its first process was started, in clock ticks since the boot.
-        boot: the boot of the machine in which it was started.
-        supervisor: process id of the one that started it.
+        ticks: start time of its first process, in clock ticks since the boot.
+        boot: the boot id of the machine at its start.
+        supervisor: process id of the supervisor that started it.
     """
 
     id: str
@@ -52,14 +51,14 @@ _NAMES = tuple(item.name for item in fields(Record))
 CONTAINERS, STATES = "containers", "states"
 """Names of the folder and of its file."""
 _FEW, _OLD = 2000, 8
-"""Lines of a file that is never written again, and lines for each container from which on it is."""
+"""Number of lines up to which the file is never rewritten, and lines per container above which it is."""
 
 
 class Records:
     """The records of one folder.
 
     Args:
-        folder: where the file is. Earlier versions have kept a file for each container there, which are read, too.
+        folder: folder of the file. Earlier versions kept a file for each container there, which are read, too.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -72,13 +71,13 @@ class Records:
         self._count = 0
         """Lines in the file."""
         self._torn = True
-        """True if the last line may lack its end."""
+        """True if the last line may be incomplete."""
 
     def load(self) -> list[Record]:
-        """Return all records that can be read, in the order of their ids, and write the file again with them.
+        """Return all valid records, in the order of their ids, and rewrite the file with them.
 
         Raises:
-            OSError: the file is there and cannot be opened, or is a folder; a new one would forget its containers.
+            OSError: the file exists but cannot be opened, or is a folder; a new one would lose its containers.
         """
         with contextlib.suppress(FileNotFoundError), self._path.open("rb"):
             pass
@@ -93,12 +92,12 @@ class Records:
         return records
 
     def save(self, record: Record) -> None:
-        """Write a record; raise OSError if the disk does not take it."""
+        """Write a record; raise OSError if the disk is full."""
         line = self._lines[record.id] = _line(record.as_dict())
         self._append(line)
 
     def remove(self, id: str) -> None:
-        """Remove the record of a container. It comes back with the next supervisor if the disk does not take that."""
+        """Remove the record of a container. If this cannot be written, it reappears with the next supervisor."""
         if self._lines.pop(id, None) is not None:
             with contextlib.suppress(OSError):
                 self._append(_line({"removed": id}))
@@ -118,7 +117,7 @@ class Records:
         self._count += 1
 
     def _rewrite(self) -> None:
-        """Write the file again with what is known; the old one stays if the disk does not take that."""
+        """Rewrite the file with the known records; on failure, the old one stays."""
         draft = self._folder / "states.new"
         draft.write_bytes(b"".join(self._lines.values()))
         os.replace(draft, self._path)
@@ -132,7 +131,7 @@ class Records:
 
 
 def read_records(*paths: Path) -> list[Record]:
-    """Return all records in files that can be read, in the order of their ids; the last line about each counts."""
+    """Return all valid records in files, in the order of their ids; the last line of each applies."""
     data: dict[str, dict[str, Any]] = {}
     for line in _lines_of(*paths):
         with contextlib.suppress(ValueError, TypeError, KeyError):
@@ -149,7 +148,7 @@ def read_records(*paths: Path) -> list[Record]:
 
 
 def _lines_of(*paths: Path) -> Iterator[bytes]:
-    """Yield the lines of those files that can be read."""
+    """Yield the lines of the readable files."""
     for path in paths:
         with contextlib.suppress(OSError):
             yield from path.read_bytes().split(b"\n")

@@ -1,8 +1,8 @@
-"""Container roots that are built once and reused by one container after another.
+"""Container roots that are built once and reused by later containers.
 
-To mount an overlay and what belongs to it takes longer than to run a short program, and so does to make and to remove
-the folders for it. A root whose container has left it as it was therefore waits for another container that needs the
-same paths. It is a namespace of mounts, of which each container gets a copy.
+Mounting an overlay and everything in it takes longer than running a short program, and so does creating and removing
+its folders. A root whose container has left it unchanged is therefore kept for another container that needs the same
+paths. It is a mount namespace, of which each container gets a copy.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from kilauea.kubelet.processes.supervisor.loop import Loop
 from kilauea.kubelet.processes.supervisor.scratch import Scratch
 
 _IDLE = 5.0
-"""Seconds for which a root waits: it keeps file systems of the machine in use, and shows none mounted since."""
+"""Seconds for which an unused root is kept: it keeps file systems busy, and does not show new mounts."""
 _MOST = 64
-"""Roots that wait."""
+"""Maximum number of unused roots."""
 
 Entry = tuple[str, int, int, int, int, int, tuple[str, ...]]
 
 
 @dataclass(slots=True)
 class Root:
-    """A root that is used by one container or waits for one.
+    """A root that is used by one container or is kept for one.
 
     Attributes:
-        source: the folder that it shows.
+        source: the base folder.
         below: the file systems mounted below its source.
-        points: the paths that it was given.
-        folder: for what is written there.
-        namespace: a descriptor of its namespace of mounts.
-        content: what was in its folder before the first container.
-        stale: True if something may have changed in its source since it looked there.
-        round: the round of the loop in which it last looked.
-        since: when it began to wait.
+        points: its required paths.
+        folder: folder for written files.
+        namespace: a descriptor of its mount namespace.
+        content: content of its folder before the first container.
+        stale: True if its source may have changed since it was read.
+        round: the round of the loop in which the source was last read.
+        since: the time since which it is unused.
     """
 
     source: str
@@ -57,11 +57,11 @@ Build = Callable[[str, str, Sequence[str], Sequence[Point]], int]
 
 
 class Roots:
-    """The roots of running containers, and those that wait.
+    """The roots of running containers, and unused ones.
 
     Args:
-        loop: tells when a root has waited long enough.
-        scratch: gives folders.
+        loop: the event loop.
+        scratch: provides folders.
         build: builds a root.
     """
 
@@ -77,7 +77,7 @@ class Roots:
         for root in reversed(self._waiting):
             if (root.source, root.below, root.points) == (source, below, points):
                 self._waiting.remove(root)
-                # What was asked for in one round may see what the first of them has seen.
+                # Requests of one round may share what the first of them has read.
                 root.stale, root.round = root.round != self._loop.round, self._loop.round
                 self._taken[id] = root
                 return root
@@ -92,12 +92,12 @@ class Roots:
         return root
 
     def folder(self, id: str) -> str | None:
-        """Return the folder of a container's root; None if it has none."""
+        """Return the folder of a container's root; None without one."""
         root = self._taken.get(id)
         return None if root is None else root.folder
 
     def give_back(self, id: str) -> None:
-        """Let another container have the root of one that has ended, if it is as it was; else remove it, later."""
+        """Keep the root of a container that has ended if it is unchanged; otherwise remove it asynchronously."""
         root = self._taken.pop(id, None)
         if root is None:
             return
@@ -110,7 +110,7 @@ class Roots:
             self._close(root)
 
     def _close_idle(self) -> None:
-        """Remove roots that have waited long enough: the first ones have waited the longest."""
+        """Remove roots that were unused for long enough; the first are the oldest."""
         now = time.monotonic()
         while self._waiting and self._waiting[0].since + _IDLE <= now:
             self._close(self._waiting.pop(0))
@@ -123,9 +123,9 @@ class Roots:
 
 
 def _content_of(folder: str) -> frozenset[Entry]:
-    """Return what is in the folders that a container can write to, these themselves included.
+    """Return the content of the folders that a container can write to, including the folders themselves.
 
-    The times of folders are left out: they change when something is made that is removed again.
+    The times of folders are left out: they also change when something is created and removed again.
     """
     found = set()
     for name in ("upper", "dev", "tmp"):

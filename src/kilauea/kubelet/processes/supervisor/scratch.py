@@ -1,4 +1,4 @@
-"""Folders for what containers write to their roots."""
+"""Folders for the writes of containers to their roots."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import os
 from kilauea.kubelet.processes.supervisor.cleaner import Cleaner, remove_tree
 
 PARTS = {"upper": 0o755, "work": 0o700, "dev": 0o755, "dev-work": 0o700, "tmp": 0o700, "root": 0o700}
-"""Folders of a root, with their modes. `upper` is what containers see as `/`, also those of other users, and `dev` what
-they see as `/dev`."""
+"""Folders of a root, with their modes. Containers, including those of other users, see `upper` as `/` and `dev` as
+`/dev`."""
 
 
 class Scratch:
-    """The folders that are in use.
+    """The folders in use.
 
     Args:
-        folder: in which they are.
+        folder: the parent folder.
         cleaner: removes them.
     """
 
@@ -32,7 +32,7 @@ class Scratch:
         for name, mode in PARTS.items():
             os.mkdir(f"{folder}/{name}", mode)
         for name in ("upper", "dev"):
-            os.chmod(f"{folder}/{name}", PARTS[name])  # whatever the umask
+            os.chmod(f"{folder}/{name}", PARTS[name])  # regardless of the umask
         self._taken.add(folder)
         return folder
 
@@ -42,6 +42,6 @@ class Scratch:
         self._cleaner.remove(folder) if later else remove_tree(folder)
 
     def remove_others(self) -> None:
-        """Remove what earlier supervisors have left."""
+        """Remove folders of earlier supervisors."""
         found = [f"{self._folder}/{name}" for name in sorted(os.listdir(self._folder))]
         self._cleaner.remove(*(folder for folder in found if folder not in self._taken))

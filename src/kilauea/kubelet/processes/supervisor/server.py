@@ -3,9 +3,9 @@
     {"id": 1, "call": "start", "container": {...}}    ->  {"id": 1, "result": {...}}
     {"id": 2, "call": "remove", "container": "..."}   ->  {"id": 2, "error": {"reason": "...", "message": "..."}}
 
-Descriptors travel beside a byte of white space before the line. A connection that has sent `open` is told each exit:
-`{"exit": {...}}`. Fields that are not known are ignored, and a call that is not known is an error, so that a kubelet
-and a supervisor of other versions work together.
+Descriptors are sent with a byte of white space before the line. A connection that has sent `open` receives each exit:
+`{"exit": {...}}`. Unknown fields are ignored, and an unknown call is an error, so that a kubelet and a supervisor of
+different versions work together.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from kilauea.kubelet.processes.supervisor.specs import Failure
 PROTOCOL = 1
 _AT_ONCE = 256 * 1024
 _LONGEST = 16 * 1024 * 1024
-"""Bytes of a request, and of replies that wait for one who does not read."""
+"""Maximum bytes of a request, and of replies buffered for a client that does not read."""
 
 Request = dict[str, Any]
 Call = Callable[["Connection", Request], None]
 
 
 class Connection:
-    """A client that is connected.
+    """A connected client.
 
     Args:
-        server: carries out its requests.
-        loop: says when there are some.
+        server: handles its requests.
+        loop: the event loop.
         link: the connected socket.
     """
 
@@ -46,17 +46,17 @@ class Connection:
         self._incoming = bytearray()
         self._outgoing = bytearray()
         self.descriptors: list[int] = []
-        """Those that the client has sent, and that no request has used yet."""
+        """Descriptors from the client that no request has used yet."""
         self.is_told_exits = False
         self.at_close: list[Callable[[], object]] = []
         self.closed = False
         self._stuck = False
-        """True if the client does not read as fast as it is told."""
+        """True if the client does not read fast enough."""
         link.setblocking(False)
         loop.watch(link.fileno(), self._read)
 
     def send(self, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
-        """Send a message, without waiting: with all others that come before the next wait, as each wakes the client."""
+        """Send a message without waiting, together with others until the next wait, as each wakes the client."""
         if self.closed:
             return
         if descriptors:
@@ -77,7 +77,7 @@ class Connection:
             self.send({"id": request.get("id"), "result": result}, descriptors)
 
     def take_descriptors(self, number: int) -> list[int]:
-        """Return descriptors that the client has sent; the caller closes them."""
+        """Return descriptors from the client; the caller closes them."""
         if len(self.descriptors) < number:
             raise Failure("InvalidRequest", f"{number} descriptors are needed, {len(self.descriptors)} were sent")
         taken, self.descriptors = self.descriptors[:number], self.descriptors[number:]
@@ -112,7 +112,7 @@ class Connection:
             line = bytes(self._incoming[:end])
             del self._incoming[: end + 1]
             self._server.handle(self, line)
-            # A container that has ended leaves its root to the next one, which may be started by the next line.
+            # A container that has ended leaves its root to the next one, which the next line may start.
             self._loop.reap()
         if len(self._incoming) > _LONGEST:
             self.close()
@@ -133,10 +133,10 @@ class Connection:
 
 
 class Server:
-    """Listens, and carries out requests.
+    """Listens, and handles requests.
 
     Args:
-        loop: says when clients come.
+        loop: the event loop.
         listener: the socket to which they connect.
         calls: each kind of request, by its name.
     """
@@ -149,18 +149,18 @@ class Server:
         loop.watch(listener.fileno(), self._accept)
 
     def announce(self, record: Record) -> None:
-        """Tell an exit to those that asked for it."""
+        """Send an exit to the clients that requested exits."""
         for connection in [connection for connection in self.connections if connection.is_told_exits]:
             connection.send({"exit": record.as_dict()})
 
     def disconnected(self, connection: Connection) -> None:
-        """Forget a client."""
+        """Remove a client."""
         self.connections.discard(connection)
         if not self.connections:
             self.at_idle()
 
     def handle(self, connection: Connection, line: bytes) -> None:
-        """Carry out a request."""
+        """Handle a request."""
         try:
             request = json.loads(line)
             if not isinstance(request, dict):

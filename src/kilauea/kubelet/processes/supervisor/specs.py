@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A file or folder that a container sees; the fields are those of `container_runtime.Mount`."""
+    """A mount in a container; the fields are those of `container_runtime.Mount`."""
 
     target: str
     source: str = ""
@@ -56,12 +56,12 @@ class Spec:
 
     @property
     def changes_ids(self) -> bool:
-        """True if its processes have another user, group or further groups than this one, where root can give them."""
+        """True if its processes have another user, group or supplementary groups than this one, which requires root."""
         return self.user is not None or self.group is not None or bool(self.groups)
 
 
 def spec_of(data: dict[str, Any]) -> Spec:
-    """Return the container that a request describes; fields of later versions are ignored."""
+    """Parse the container in a request; fields of later versions are ignored."""
     known = _known(Spec, data)
     known["mounts"] = tuple(Mount(**_known(Mount, mount)) for mount in data.get("mounts") or ())
     known["groups"] = tuple(known.get("groups") or ())
@@ -70,7 +70,7 @@ def spec_of(data: dict[str, Any]) -> Spec:
 
 
 def limits_of(data: dict[str, Any]) -> Limits:
-    """Return the limits that a request gives; fields of later versions are ignored."""
+    """Parse the limits in a request; fields of later versions are ignored."""
     return Limits(**_known(Limits, data))
 
 
@@ -79,11 +79,11 @@ def _known(kind: type[Any], data: dict[str, Any]) -> dict[str, Any]:
 
 
 class Failure(Exception):
-    """A request that fails, as `container_runtime.ContainerError` has it.
+    """The failure of a request, as `container_runtime.ContainerError`.
 
     Args:
-        reason: as kubelets say it.
-        message: in words.
+        reason: the reason, as in kubelets.
+        message: the message.
     """
 
     def __init__(self, reason: str, message: str) -> None:

@@ -1,9 +1,9 @@
 """The steps of a new process before its command, executed without a copy of this process.
 
-To copy the memory of an interpreter, and the pages that a child writes to, costs more than to run a short program. Like
-`posix_spawn`, `start` therefore lets the child use the memory of this process, which waits until the command runs. The
-child must not run Python then: it goes from one call of the C library to the next by `makecontext`, which names what
-follows when a function returns.
+Copying the memory of an interpreter, and the pages that a child writes to, costs more than running a short program.
+Like `posix_spawn`, `start` therefore lets the child use the memory of this process, which waits until the command runs.
+The child must not run Python meanwhile: it proceeds from one C library call to the next by `makecontext`, which defines
+what follows when a function returns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 SHARE_MEMORY, WAIT = 0x00000100, 0x00004000  # CLONE_VM, CLONE_VFORK
 _SIGCHLD = 17
 _ROOM = 16 * 1024
-"""Bytes of a context, which has 1 to 5 KiB, and of the stack of a step."""
+"""Bytes of a context, which needs 1 to 5 KiB, and of the stack of a step."""
 _FAILED = 127
 _WORD = ctypes.sizeof(ctypes.c_ulong)
 
@@ -28,10 +28,10 @@ Step = tuple[str, Any, tuple[Any, ...]]
 
 
 class Steps:
-    """Contexts and stacks for steps, used again for each process.
+    """Contexts and stacks for steps, reused for each process.
 
     Raises:
-        AttributeError: the C library has no contexts (musl).
+        AttributeError: the C library does not support contexts (musl).
     """
 
     def __init__(self, most: int) -> None:
@@ -49,9 +49,9 @@ class Steps:
             start[2], start[3], start[4] = self._stacks + number * _ROOM, 0, _ROOM
 
     def start(self, steps: Sequence[Step]) -> int:
-        """Start a process that does the steps, of which the last one is `execve`; return its id.
+        """Start a process that runs the steps, of which the last one is `execve`; return its id.
 
-        Nothing can stop it between two steps. One in which a step before the last has failed is ended at once.
+        It cannot stop between two steps. If a step before the last has failed, the process is killed at once.
 
         Raises:
             OSError: a step failed. `filename` is the name of the last step if it was that one.
@@ -66,7 +66,7 @@ class Steps:
         if pid < 0:
             raise OSError(error, os.strerror(error), "clone")
         if error:
-            os.kill(pid, 9)  # also harmless if it has ended, as nothing has waited for it yet
+            os.kill(pid, 9)  # also harmless if it has ended, as it was not waited for yet
             _, status = os.waitpid(pid, 0)
             failed_last = os.WIFEXITED(status) and os.WEXITSTATUS(status) == _FAILED
             raise OSError(error, os.strerror(error), steps[-1][0] if failed_last else "set up a process")

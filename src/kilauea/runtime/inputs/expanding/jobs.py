@@ -63,7 +63,7 @@ def expand_job(job: dict[str, Any], known: Known, creation: Creation) -> tuple[s
 
 
 def _said_refusal(job: Obj) -> str:
-    """The reason in the job's status why pods are refused; empty if `Creation` finds it itself."""
+    """The reason in the job's status why pods are rejected; empty if `Creation` finds it itself."""
     state = (job.get("status") or {}).get("state") or {}
     message = str(state.get("message") or "") if state.get("reason") in FAULTS else ""
     return "" if any(words in message for words in JUDGED) else message
@@ -100,7 +100,7 @@ def _admitted(job: dict[str, Any], known: Known) -> dict[str, Any]:
 
 
 def _missing_queue(job: Obj, known: Known) -> str:
-    """Advice to create the queue of a job; empty if it is there."""
+    """Advice to create the queue of a job; empty if it exists."""
     queue = job["spec"]["queue"]
     if not isinstance(queue, str) or known.get(QUEUES, Key("", queue)) is not None:
         return ""

@@ -75,7 +75,7 @@ class Known:
         self._queues: Mapping[str, Obj] = {queue["metadata"]["name"]: queue for queue in plain}
 
     def replicas(self, deployment: Obj) -> Sequence[Pod]:
-        """The pods that a Deployment has already."""
+        """The existing pods of a Deployment."""
         if self._replicas is None:
             self._replicas = defaultdict(list)
             for pod in self._pods:
@@ -85,16 +85,16 @@ class Known:
         return self._replicas.get(str(key_of(deployment)), ())
 
     def has(self, obj: Object) -> bool:
-        """True if such a pod or group exists."""
+        """Return True if such a pod or group exists."""
         return (obj.kind, obj.key) in self._have
 
     def has_pod(self, body: Mapping[str, Any]) -> bool:
-        """True if a pod of this name exists."""
+        """Return True if a pod with this name exists."""
         metadata = body["metadata"]
         return (PODS.kind, f"{metadata['namespace']}/{metadata['name']}") in self._have
 
     def has_group(self, key: str) -> bool:
-        """True if a pod group (`namespace/name`) exists."""
+        """Return True if a pod group (`namespace/name`) exists."""
         return (POD_GROUPS.kind, key) in self._have
 
     def priority(self, name: str) -> int:

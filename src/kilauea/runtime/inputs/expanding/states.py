@@ -14,7 +14,7 @@ ENDED = {
     "Complete": "has completed: none of its pods are waiting",
     "Failed": "has failed: none of its pods are waiting",
 }
-"""Conditions of Kubernetes' jobs that have ended."""
+"""Conditions of finished Kubernetes jobs."""
 
 
 def states_of(workloads: Iterable[Obj]) -> dict[str, str]:

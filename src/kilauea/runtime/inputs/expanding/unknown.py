@@ -1,4 +1,4 @@
-"""Fields of manifests that their kind does not have, in the words of an API server's strict validation."""
+"""Unknown fields in manifests, in the words of an API server's strict validation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CUSTOM = {POD_GROUPS.kind: POD_GROUPS, QUEUES.kind: QUEUES}
 def fields_unknown_to_server(workload: Obj) -> list[str]:
     """The message of a server about each field that it would drop: `unknown field "spec.tasks[0].replcas"`.
 
-    What a server has stored has lost such fields, or comes from a newer version, so only manifests are looked at.
+    A server drops such fields, or has a newer version, so only manifests are checked.
     """
     if "uid" in workload["metadata"]:
         return []
@@ -51,7 +51,7 @@ def warnings_about(manifests: Iterable[Manifest]) -> Iterator[str]:
 
 @cache
 def _defined(resource: Resource) -> Schema:
-    """The schema of the definition that a kind of Volcano's is installed with."""
+    """The schema of the installed definition of a Volcano kind."""
     name = f"{resource.plural}.{resource.group}"
     found = next(each for each in definitions(openapi_definitions()) if each["metadata"]["name"] == name)
     return from_openapi(found["spec"]["versions"][0]["schema"]["openAPIV3Schema"])

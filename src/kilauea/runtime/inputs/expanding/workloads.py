@@ -37,7 +37,7 @@ GANGS = ("volcano", "kilauea")
 def expand_workload(workload: Obj, known: Known, creation: Creation) -> tuple[str, list[Object], NotCreated | None]:
     """The key of a workload's group (empty if it has none), its new group and pods, and the pods that are not created.
 
-    A Deployment that is there already gets the replicas that it lacks, in the group of those that it has.
+    An existing Deployment gets its missing replicas, in the group of the existing ones.
 
     Raises:
         Refused: the API server would reject the workload.
@@ -71,7 +71,7 @@ def expand_workload(workload: Obj, known: Known, creation: Creation) -> tuple[st
 
 
 def _group_key(owner: Obj, group: Obj | None, pod: Obj) -> str:
-    """The key of the group that is made for the pods, or of that of Kubernetes which they name; empty without one."""
+    """The key of the group that is created for the pods, or of the Kubernetes group that they name; or empty."""
     namespace = owner["metadata"]["namespace"]
     if group is not None:
         return f"{namespace}/{group['metadata']['name']}"
@@ -80,7 +80,7 @@ def _group_key(owner: Obj, group: Obj | None, pod: Obj) -> str:
 
 
 def _pod(owner: Obj, resource: Resource, number: int) -> dict[str, Any]:
-    """One of the pods; the real names of pods of Deployments and Jobs are not known yet."""
+    """One of the pods; the actual names of pods of Deployments and Jobs are not known yet."""
     template = spec_of(owner).get("template") or {}
     name = f"{owner['metadata']['name']}-{number}"
     pod = from_template(template, resource, owner, name)
@@ -90,7 +90,7 @@ def _pod(owner: Obj, resource: Resource, number: int) -> dict[str, Any]:
 
 
 def _group(pod: dict[str, Any], owner: Obj, resource: Resource) -> dict[str, Any] | None:
-    """The group that the controller of groups would create."""
+    """The group that the podgroup controller would create."""
     controller = PodGroupController(GANGS)
     key = Key(pod["metadata"]["namespace"], pod["metadata"]["name"])
     view = _One(owner, resource, pod)

@@ -1,5 +1,5 @@
 """Reads traces of jobs, and tables of nodes, in the formats in which they are published.
 
-`tables.py` reads lines and says what is wrong with them; each format is a file beside it, and `reading.py` finds out
-which one it is. `kilauea.simulator.replay.trace` describes what comes out.
+`tables.py` reads lines and reports errors in them; each format has a separate file, and `reading.py` detects the
+format. `kilauea.simulator.replay.trace` defines the result.
 """

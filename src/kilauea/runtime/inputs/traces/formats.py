@@ -23,14 +23,14 @@ from kilauea.simulator.replay.trace import TraceJob, TraceTask
 
 CARD = "nvidia.com/gpu"
 MOST_PODS = 10_000
-"""Pods of one job."""
+"""Maximum number of pods of a job."""
 CARDS_OF_A_NODE = 8
 PHILLY_CPU, PHILLY_MEMORY = 6, "40Gi"
-"""For each card of Philly and Muri, whose traces say nothing about cores and memory."""
+"""For each card of Philly and Muri, whose traces do not contain cores and memory."""
 DLRM_END = 31 * 86_400 * SECOND
-"""The end of that trace, in microseconds."""
+"""The end of the trace, in microseconds."""
 SPOT_MEMORY = "8Gi"
-"""For each core of the nodes of Alibaba's spot instances, 2026, whose table says nothing about memory."""
+"""For each core of the nodes of Alibaba's spot instances, 2026, whose table does not contain memory."""
 MILLISECOND = SECOND // 1000
 
 
@@ -38,11 +38,11 @@ class Format(NamedTuple):
     """A table of jobs.
 
     Attributes:
-        name: as reports name it.
-        needed: columns by which it is known.
-        known: further columns; `a/b` in a name makes a column a resource. None for a format with columns of no use.
-        convert: what a line means; None for a line that does not describe a job, without being wrong.
-        notes: what must be known about the jobs.
+        name: its name in reports.
+        needed: columns that identify it.
+        known: further columns; `a/b` in a name makes a column a resource. None if other columns are ignored.
+        convert: converts a line; None for a valid line that does not describe a job.
+        notes: remarks about the jobs, for reports.
     """
 
     name: str
@@ -120,7 +120,7 @@ def _openb(row: Row) -> TraceJob | None:
 
 
 def cards_in_pods(cards: int) -> tuple[TraceTask, ...]:
-    """Pods of a gang: as many of eight cards as there are, and one for the rest."""
+    """Pods of a gang with these cards: as many with eight cards as possible, and one with the rest."""
     full, rest = divmod(cards, CARDS_OF_A_NODE)
     sizes = [(full, CARDS_OF_A_NODE), (1, rest)]
     return tuple(TraceTask(count, with_cards(size)) for count, size in sizes if count and size)
@@ -205,7 +205,7 @@ FORMATS: tuple[Format, ...] = (
         _csv,
     ),
 )
-"""Tables, in the order in which a header is compared with them."""
+"""Tables, in the order in which they are tried on a header."""
 
 NODE_COLUMNS: Mapping[str, frozenset[str]] = {
     "openb": frozenset({"sn", "cpu_milli", "memory_mib", "gpu", "model"}),
@@ -213,4 +213,4 @@ NODE_COLUMNS: Mapping[str, frozenset[str]] = {
     "spot": frozenset({"node_name", "cpu_num", "gpu_model", "gpu_capacity_num"}),
     "csv": frozenset({"name", "cpu", "memory"}),
 }
-"""Tables of nodes, by the columns by which they are known."""
+"""Tables of nodes, by the columns that identify them."""

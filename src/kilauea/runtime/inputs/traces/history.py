@@ -1,8 +1,8 @@
 """The export of a live history as a trace: JSON lines of jobs and their pods, written by `kilauea history`.
 
-A job is taken as its pods were: what each requested, and the longest run of one that succeeded as the run time (of any,
-if none did). Jobs with a pod that had not ended, or that never ran, have no run time and are left out. Times are
-microseconds since 1970. `kilauea.history.records` describes the fields.
+A job is built from its pods: their requests, and as run time the longest run of a succeeded pod (of any pod, if none
+succeeded). Jobs with unfinished pods, or without a run, have no run time and are left out. Times are microseconds since
+1970. `kilauea.history.records` describes the fields.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Record = Mapping[str, Any]
 
 
 def is_history(text: str) -> bool:
-    """Return True if a text begins as an export does."""
+    """Return True if a text starts like an export."""
     first = text.lstrip()[:200]
     return first.startswith("{") and '"history"' in first
 
@@ -87,18 +87,18 @@ def history_jobs(text: str, findings: Findings) -> list[tuple[int, TraceJob]]:
 
 
 def _job(job: Record, pods: list[Record]) -> TraceJob | None:
-    """A job of the trace; None if its run time is not known."""
+    """A job of the trace; None if its run time is unknown."""
     if not pods or not all(each.get("ended") for each in pods):
         return None
     lives = [each for each in pods if each.get("started")]
-    done = [each for each in lives if each.get("state") == "Succeeded"] or lives  # evicted ones tell less
+    done = [each for each in lives if each.get("state") == "Succeeded"] or lives  # evicted ones are less informative
     runs = [each["ended"] - each["started"] for each in done]
     if not runs:
         return None
     if min(runs) < 0:
         raise ValueError("a pod ends before it starts")
     latest: dict[str, Record] = {}
-    for each in pods:  # a pod that was restarted has a record for each of its lives
+    for each in pods:  # a pod that was restarted has a record for each run
         latest[each["name"]] = each
     kinds = Counter(tuple(sorted(each.get("resources", {}).items())) for each in latest.values())
     tasks = tuple(

@@ -1,7 +1,7 @@
 """Detects the format of a file, and reads it.
 
-The times of a trace become times since its first submission. What is strange about them is told: submissions out of
-order, gaps, jobs that are there twice.
+The times of a trace are converted to times since its first submission. Oddities are reported: submissions out of order,
+gaps, duplicate jobs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from kilauea.simulator.replay.trace import Trace, TraceJob
 from kilauea.simulator.replay.workload import MODEL
 
 GAP = 20
-"""A pause is told if it is longer than a day and than so many times the median time between submissions."""
+"""A pause is reported if it is longer than a day and than this many times the median time between submissions."""
 DAY = 86_400 * SECOND
 
 
@@ -55,7 +55,7 @@ def read_trace(path: str) -> Trace:
     """Read a file of jobs; `-` is standard input, gzip is unpacked.
 
     Raises:
-        SourceError: it cannot be read, or no line of it can be used.
+        SourceError: it cannot be read, or has no valid line.
     """
     source, data = _content(path)
     return trace_of(source, data)
@@ -77,7 +77,7 @@ def trace_of(source: str, data: bytes) -> Trace:
     """Return the jobs in the bytes of a file.
 
     Raises:
-        TraceError: no line of it can be used.
+        TraceError: it has no valid line.
     """
     text, findings = text_of(source, data), Findings(source)
     columns = columns_of(text)
@@ -137,7 +137,7 @@ def _tell_columns(found: Format, columns: Sequence[str], findings: Findings) -> 
 
 
 def _in_order(jobs: Sequence[tuple[int, TraceJob]], findings: Findings) -> tuple[TraceJob, ...]:
-    """The jobs by time of submission, with names of their own, from time 0."""
+    """The jobs by time of submission, with unique names, from time 0."""
     names: dict[str, int] = {}
     latest, latest_line = jobs[0][1].submit, jobs[0][0]
     out: list[tuple[int, TraceJob]] = []
@@ -174,7 +174,7 @@ def _tell_gaps(jobs: Sequence[tuple[int, TraceJob]], findings: Findings) -> None
 
 
 def _span(us: int) -> str:
-    """A span of time with two units."""
+    """Format a time span with two units."""
     seconds = us // SECOND
     days, rest = divmod(seconds, 86_400)
     hours, rest = divmod(rest, 3600)
@@ -188,10 +188,10 @@ def _span(us: int) -> str:
 
 
 def read_nodes(path: str) -> tuple[list[Object], tuple[str, ...]]:
-    """Read a table of nodes, with the queues that it describes, and what is wrong with it.
+    """Read a table of nodes and the queues that it describes; returns them with warnings.
 
     Raises:
-        SourceError: it cannot be read, or no line of it can be used.
+        SourceError: it cannot be read, or has no valid line.
     """
     source, data = _content(path)
     text, findings = text_of(source, data), Findings(source)
@@ -246,7 +246,7 @@ def _csv_node(row: Row) -> Iterable[Object]:
 
 
 def _philly_nodes(row: Row) -> Iterable[Object]:
-    """The nodes that a virtual cluster brings, and its queue, which deserves as much."""
+    """The nodes of a virtual cluster, and its queue, which deserves as much."""
     queue, count, cards = kubernetes_name(row.text("vc")), row.count("nodes"), row.count("gpus_per_node")
     memory = int(PHILLY_MEMORY.removesuffix("Gi")) * cards
     offers = {"cpu": str(PHILLY_CPU * cards), "memory": f"{memory}Gi", CARD: str(cards)}

@@ -34,7 +34,7 @@ class Machine:
         self.node_size = max(1, self.processors // self.nodes) if self.nodes and self.processors else 1
 
     def objects(self) -> tuple[Object, ...]:
-        """Its nodes; none if the comments do not describe them."""
+        """Its nodes; empty if the comments do not describe them."""
         if not 0 < self.nodes <= MOST_NODES:
             return ()
         offers: ResourceMap = {"cpu": str(self.node_size), "memory": "1Ti", "pods": str(max(110, self.node_size))}
@@ -67,7 +67,7 @@ def swf_job(row: Row, machine: Machine) -> TraceJob | None:
     """Return the job of a line; None for a job that never ran.
 
     Raises:
-        BadValue: a number cannot be used.
+        BadValue: a number is invalid.
     """
     processors = row.signed("processors")
     if processors <= 0:

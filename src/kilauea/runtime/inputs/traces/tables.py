@@ -1,7 +1,7 @@
 """Lines of a trace, and their errors: each names file, line, column, value and fix.
 
-A line that cannot be used is left out, and the first of each kind of fault are told with their numbers; a trace with no
-usable line is refused.
+Invalid lines are left out, and the first errors of each kind are reported with their line numbers; a trace without a
+valid line is rejected.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from kilauea.api.times import SECOND, parse_duration, parse_time
 from kilauea.runtime.inputs.files import SourceError
 
 MOST_LINES = 2_000_000
-"""Lines that are read of one file."""
+"""Maximum number of lines of a file."""
 TOLD = 5
-"""Faults of one kind that are told one by one."""
+"""Number of errors of one kind to report individually."""
 LONGEST_NAME = 50
 LONGEST_VALUE = 40
-"""Characters of a value that messages repeat."""
+"""Maximum number of characters of a value in messages."""
 MOST_SECONDS = 100 * 366 * 86_400
-"""A longer time is taken for a fault."""
+"""Longer times are considered errors."""
 T = TypeVar("T")
 
 
 class TraceError(SourceError):
-    """A trace cannot be used at all."""
+    """A trace is entirely unusable."""
 
 
 class BadValue(ValueError):
-    """A value cannot be used: the column, the value and the fix."""
+    """An invalid value: the column, the value and the fix."""
 
 
 class Findings:
-    """Faults in the lines of a file.
+    """Errors in the lines of a file.
 
     Attributes:
         left_out: number of lines that are left out.
@@ -50,22 +50,22 @@ class Findings:
         self._counts: Counter[str] = Counter()
 
     def leave_out(self, line: int, kind: str, message: str) -> None:
-        """A line is left out."""
+        """Record a line that is left out."""
         self.left_out += 1
         self.note(line, kind, f"{message}; the line is left out")
 
     def note(self, line: int, kind: str, message: str) -> None:
-        """Something about a line."""
+        """Record a remark about a line."""
         self._counts[kind] += 1
         if self._counts[kind] <= TOLD:
             self._told.append(f"{self.source}:{line}: {message}")
 
     def tell(self, message: str) -> None:
-        """Something about the file."""
+        """Record a remark about the file."""
         self._told.append(f"{self.source}: {message}")
 
     def all(self) -> tuple[str, ...]:
-        """All that is told, with the number of what is not."""
+        """All reports, with the number of suppressed ones."""
         more = [
             f"{self.source}: {count - TOLD} more lines: {kind}" for kind, count in self._counts.items() if count > TOLD
         ]
@@ -89,11 +89,7 @@ class Row:
         return self._cells
 
     def signed(self, column: str) -> int:
-        """A whole number, cut off; -1 stands for what is not known.
-
-        Raises:
-            BadValue: it is not a number.
-        """
+        """A whole number, truncated; -1 means unknown."""
         return int(self._number(column, self.text(column)))
 
     def text(self, column: str, default: str = "") -> str:
@@ -118,7 +114,7 @@ class Row:
         """A number of 0 or more.
 
         Raises:
-            BadValue: it is not.
+            BadValue: it is not such a number.
         """
         text = self.text(column)
         if not text and default is not None:
@@ -143,7 +139,7 @@ class Row:
         return self._span(column, text, unit, "a time: use seconds, or RFC 3339 such as 2025-01-31T12:00:00Z")
 
     def duration(self, column: str, unit: int = SECOND) -> int:
-        """Microseconds of a duration: a number of units, or such as `1h30m`.
+        """Microseconds of a duration: a number of units, or text such as `1h30m`.
 
         Raises:
             BadValue: it is neither, or negative.
@@ -182,7 +178,7 @@ class Row:
 
 
 def shown(text: str) -> str:
-    """A value as messages show it."""
+    """A value for messages."""
     return f'"{text}"' if len(text) <= LONGEST_VALUE else f'"{text[:LONGEST_VALUE]}..."'
 
 
@@ -235,7 +231,7 @@ def rows_of(text: str, findings: Findings) -> Iterator[Row]:
 
 
 def converted(rows: Iterable[Row], convert: Callable[[Row], T | None], findings: Findings) -> Iterator[tuple[int, T]]:
-    """Yield what lines mean, with their numbers; lines that mean nothing are left out and told."""
+    """Convert lines, with their numbers; lines that cannot be converted are left out and reported."""
     for row in rows:
         try:
             found = convert(row)
@@ -247,6 +243,6 @@ def converted(rows: Iterable[Row], convert: Callable[[Row], T | None], findings:
 
 
 def kubernetes_name(text: str) -> str:
-    """A text as a name that Kubernetes takes; empty if nothing of it can be used."""
+    """Convert a text into a valid Kubernetes name; empty if no valid characters are left."""
     name = re.sub(r"[^a-z0-9-]+", "-", text.lower())[:LONGEST_NAME].strip("-")
     return name

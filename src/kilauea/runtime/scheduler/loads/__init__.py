@@ -1,7 +1,7 @@
 """Loads of nodes from monitoring systems, for the plugins usage and rescheduling.
 
-`reader.py` asks the system that the configuration names, beside the cycles and at its interval, and hands the answers
-to the feed. Each of the other modules knows one system.
+`reader.py` queries the configured system, alongside the cycles and at its interval, and passes the results to the feed.
+Each of the other modules implements one system.
 """
 
 from kilauea.runtime.scheduler.loads.reader import LoadReader

@@ -19,7 +19,7 @@ CPU, MEMORY = "node_cpu_usage_avg", "node_memory_usage_avg"
 GROUP = "custom.metrics.k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
 ALL = Key("", "*")
-"""All nodes."""
+"""Name for all nodes."""
 
 
 class CustomMetrics:
@@ -57,7 +57,7 @@ class CustomMetrics:
         return dict(found for item in items if (found := _value_of(item)) is not None)
 
     async def close(self) -> None:
-        """Nothing of its own is open."""
+        """Do nothing: there are no separate connections."""
 
 
 def _value_of(item: Any) -> tuple[str, tuple[float, int]] | None:

@@ -14,7 +14,7 @@ from kilauea.runtime.scheduler.loads.source import JsonService, number_of
 
 CPU, MEMORY, TIME = "host.cpu.usage", "system.memory.actual.used.pct", "@timestamp"
 MOST_NODES = 65_536
-"""Names that one search may have."""
+"""Maximum number of names in one search."""
 MILLISECOND = 1000
 """In microseconds."""
 

@@ -15,14 +15,14 @@ from kilauea.runtime.scheduler.loads.reader import source_of
 from kilauea.runtime.scheduler.loads.source import LoadsUnavailable
 
 LONGEST_SECONDS = 10
-"""For which a plan waits for a monitoring system."""
+"""Maximum seconds to wait for a monitoring system in a plan."""
 
 
 def loads_now(conf: SchedulerConf, access: Access, nodes: Collection[str]) -> Mapping[str, NodeLoad]:
     """The sound loads of nodes from the monitoring system of a configuration.
 
     Raises:
-        LoadsUnavailable: it does not answer as it should.
+        LoadsUnavailable: it does not return valid loads.
     """
     return asyncio.run(_read(conf, access, nodes))
 

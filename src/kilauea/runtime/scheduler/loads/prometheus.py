@@ -1,9 +1,9 @@
 """Loads from Prometheus, based on the metrics of its node exporter.
 
 The label `instance` names the node, with or without a port: `n1`, `n1:9100`. Three queries give the loads of all nodes:
-cpu and memory in percent over ten minutes, and the time of the newest sample. Without that last one a node whose
-exporter has ended would look well for minutes. Cpu is the share of idle time in all time, not idle time per second: in
-the first minutes of a node `rate` is too low, and the node would look busy.
+cpu and memory in percent over ten minutes, and the time of the newest sample. Without the last one, a node whose
+exporter has ended would look healthy for minutes. Cpu is based on the fraction of idle time in all time, not idle time
+per second: in the first minutes of a node, `rate` is too low, and the node would look busy.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Prometheus:
         }
 
     async def _query(self, query: str, nodes: Collection[str]) -> dict[str, float]:
-        """By node, the value of an instant query; of several series of one node, that of its own name, or the largest.
+        """The value of an instant query by node; of several series of a node, that of its exact name, or the largest.
 
         Raises:
             LoadsUnavailable: it fails.

@@ -1,7 +1,7 @@
 """Reads the loads of nodes periodically, alongside the cycles, as long as a plugin needs them.
 
-A cycle never waits for a monitoring system: it finds the loads that were read last. If a round fails, those stay until
-their time is over and plugins no longer believe them. The reason is logged and becomes an event, once.
+A cycle never waits for a monitoring system: it uses the loads that were read last. If a round fails, these stay until
+they are too old for plugins. The reason is logged and recorded as an event, once.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from kilauea.runtime.scheduler.loads.prometheus import Prometheus
 from kilauea.runtime.scheduler.loads.source import LoadSource, LoadsUnavailable
 
 ROUND_SECONDS = 60
-"""Within which a round must end."""
+"""Maximum seconds of a round."""
 FIRST_SECONDS = 5.0
-"""For which the first cycle waits for the first round."""
+"""Seconds that the first cycle waits for the first round."""
 USERS = frozenset({"usage", "rescheduling"})
-"""Plugins that look at loads."""
+"""Plugins that use loads."""
 
 log = logging.getLogger(__name__)
 
 
 def source_of(conf: MetricsConf, api: Api) -> LoadSource:
-    """The monitoring system of a configuration that names one."""
+    """The configured monitoring system."""
     if conf.type == ADAPTOR:
         return CustomMetrics(api)
     return Elasticsearch(conf) if conf.type == ELASTICSEARCH else Prometheus(conf)
 
 
 class LoadReader:
-    """Keeps the loads in the state up to date.
+    """Updates the loads in the state.
 
     Args:
         api: the cluster.
@@ -85,7 +85,7 @@ class LoadReader:
             await self._leave()
 
     async def first(self) -> None:
-        """Wait for the first round, if there is one, but not for long."""
+        """Wait for the first round, if there is one, with a timeout."""
         if self._wanted() is not None:
             sleeping = asyncio.ensure_future(self._clock.sleep(FIRST_SECONDS))
             reading = asyncio.ensure_future(self._first.wait())
@@ -96,7 +96,7 @@ class LoadReader:
                 reading.cancel()
 
     def _wanted(self) -> MetricsConf | None:
-        """The monitoring system to ask; None if no plugin looks at loads, or none is named."""
+        """The monitoring system to query; None if no plugin uses loads, or none is configured."""
         conf = self._conf.conf
         return conf.metrics if conf.metrics.type and conf.plugins & USERS else None
 
@@ -123,7 +123,7 @@ class LoadReader:
             self._succeeded(read)
 
     def _succeeded(self, read: Mapping[str, NodeLoad]) -> None:
-        """Take new loads; nodes without a sound one keep their last, which grows old."""
+        """Store new loads; nodes without a valid one keep their last one, which ages."""
         nodes = self._feed.node_names
         kept = {name: load for name, load in self._known.items() if name in nodes}
         self._publish({**kept, **{name: load for name, load in read.items() if load.is_sound}})
@@ -145,7 +145,7 @@ class LoadReader:
             self._record(Record(about, "Warning", "LoadsUnavailable", message))
 
     async def _leave(self) -> None:
-        """End the connections to the monitoring system."""
+        """Close the connections to the monitoring system."""
         if self._source is not None:
             source, self._source = self._source[1], None
             await source.close()

@@ -12,13 +12,13 @@ from kilauea.engine.conf import MetricsConf
 from kilauea.engine.model.loads import NodeLoad
 
 LARGEST = 64 * 1024 * 1024
-"""Bytes of an answer that are read."""
+"""Maximum size of a response in bytes."""
 LONGEST_ERROR = 200
-"""Characters of an error that messages show."""
+"""Maximum number of characters of an error in messages."""
 
 
 class LoadsUnavailable(Exception):
-    """A monitoring system does not answer, or not with loads; the message says why."""
+    """A monitoring system does not return loads; the message gives the reason."""
 
 
 class LoadSource(Protocol):
@@ -28,7 +28,7 @@ class LoadSource(Protocol):
         """The loads of these nodes, as far as the system has them.
 
         Raises:
-            LoadsUnavailable: it does not answer as it should.
+            LoadsUnavailable: it does not return valid loads.
         """
         ...
 
@@ -51,7 +51,7 @@ class JsonService:
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(self, method: str, path: str, *, params: Mapping[str, str] | None = None, body: Any = None) -> Any:
-        """The answer to a request.
+        """Send a request and return the response.
 
         Raises:
             LoadsUnavailable: there is none, or it is an error, too large, or not JSON.

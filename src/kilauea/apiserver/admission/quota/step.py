@@ -67,7 +67,7 @@ class ResourceQuotas(AdmissionStep):
         return _Charge(everything, books, next(self._numbers), change)
 
     def _all(self, backend: ServerState) -> dict[str, NamespaceAccounts]:
-        """Return the accounts by namespace; the first call opens those of existing quotas, whose status may be stale."""
+        """Return the accounts by namespace; the first call opens those of existing quotas, whose status may be old."""
         if self._books is None:
             self._books = {}
             for stored in backend.store.list(ROOT).items:

@@ -59,7 +59,7 @@ def with_descriptions(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_older_form(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a custom kind for OpenAPI v2, whose clients misread some structural schemas."""
+    """Return the schema of a custom kind for OpenAPI v2, whose clients reject unlisted fields of open schemas."""
     if raw.get(_PRESERVES):
         return {"type": "object", _MARK: raw[_MARK]}
     return _loosened(raw)

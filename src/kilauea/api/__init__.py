@@ -1,5 +1,4 @@
-"""Wire types and conventions: objects as they are sent and stored, before any decision about them.
+"""Wire types and conventions: objects as they are sent and stored.
 
-Rooms above import from here and never the other way round. Nothing here opens a file or a socket, and nothing uses
-numpy.
+Other packages import this one, and never the other way round. Nothing here opens a file or a socket, or uses numpy.
 """

@@ -1,4 +1,4 @@
-"""Ages as Kubernetes' tables and Volcano write them: `45s`, `5m30s`, `3h`, `2d5h`."""
+"""Ages in the format of Kubernetes tables and Volcano: `45s`, `5m30s`, `3h`, `2d5h`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ UNKNOWN = "<unknown>"
 
 
 def age(obj: Mapping[str, Any], now: int) -> str:
-    """Time since an object was created, as people read it; `now` in microseconds since 1970."""
+    """Return the human-readable age of an object; `now` in microseconds since 1970."""
     return since(obj["metadata"].get("creationTimestamp"), now)
 
 
 def since(time: str | None, now: int) -> str:
-    """Time since an RFC 3339 time."""
+    """Return the human-readable duration since an RFC 3339 time."""
     if not time:
         return UNKNOWN
     try:
@@ -26,7 +26,7 @@ def since(time: str | None, now: int) -> str:
 
 
 def human_duration(seconds: int) -> str:
-    """A duration with at most two units, the finer the shorter it is: `90s`, `5m30s`, `3h`, `2d5h`, `400d`."""
+    """Format a duration with at most two units, finer for shorter ones: `90s`, `5m30s`, `3h`, `2d5h`, `400d`."""
     if seconds < -1:
         return "<invalid>"
     seconds = max(seconds, 0)

@@ -19,17 +19,17 @@ class Aggregates:
         self._failed = False
 
     def find(self, value: str) -> Aggregate | None:
-        """The aggregate of the objects with a value."""
+        """Return the aggregate of the objects with a value."""
         return self._found.get(value)
 
     def move(self, key: Key, old: Obj | None, new: Obj | None, kept: Callable[[Key], Key] = lambda key: key) -> None:
-        """Bring the aggregates from an object's old state to its new one; None if there is no object.
+        """Update the aggregates for a change of an object; None if it does not exist.
 
         Args:
-            key: of the object.
-            old: as it was.
-            new: as it is.
-            kept: returns the key to keep in place of an equal one, if there is an object.
+            key: the key of the object.
+            old: the old object.
+            new: the new object.
+            kept: returns the key to store in place of an equal one, if the object exists.
         """
         before, after = self._value_of(old), self._value_of(new)
         if before and before != after:
@@ -53,7 +53,7 @@ class Aggregates:
                 del self._found[value]
 
     def _value_of(self, obj: Obj | None) -> str:
-        """The value of an object; an object whose value cannot be computed is in no aggregate."""
+        """Return the value of an object; empty if it cannot be computed, so that the object is in no aggregate."""
         if obj is None:
             return ""
         try:
@@ -63,6 +63,6 @@ class Aggregates:
             return ""
 
     def _tell(self, obj: Obj) -> None:
-        level = logging.DEBUG if self._failed else logging.ERROR  # told once: it may be so for every object
+        level = logging.DEBUG if self._failed else logging.ERROR  # log once, as every object may fail
         self._failed = True
         log.log(level, "an aggregate cannot read %s", obj["metadata"].get("name"), exc_info=True)

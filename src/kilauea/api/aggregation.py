@@ -1,7 +1,7 @@
 """Cluster roles that combine others: those with the labels of their `aggregationRule`.
 
-So a definition's author adds rights on its objects to `admin`, `edit` and `view`, with a role that has the label
-`rbac.authorization.k8s.io/aggregate-to-edit`.
+With them, the author of a definition adds permissions for its objects to `admin`, `edit` and `view`, by a role with the
+label `rbac.authorization.k8s.io/aggregate-to-edit`, for example.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Role = Mapping[str, Any]
 
 
 def aggregated_rules(role: Role, roles: Iterable[Role]) -> list[Any] | None:
-    """Return the rules of a role that is put together of others, by their names; None for one that is not.
+    """Return the rules of an aggregated role, in the order of role names; None for a role that is not aggregated.
 
     Args:
         role: the role.

@@ -1,4 +1,4 @@
-"""Counts of accelerator cards by model, as annotations of queues and pod groups give them: JSON objects of integers."""
+"""Counts of accelerator cards by model in annotations of queues and pod groups: JSON objects of integers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 MOST_CARDS = 1 << 32
-"""No annotation may count more cards than this."""
+"""Maximum number of cards in an annotation."""
 
 _LONGEST_TEXT = 64
 
 
 def parse_card_counts(text: str) -> dict[str, int]:
-    """Cards by model, from `{"NVIDIA-H200": 8}`; nothing from an empty text.
+    """Parse cards by model, such as `{"NVIDIA-H200": 8}`; an empty text has none.
 
     Raises:
         ValueError: it is not a JSON object, or a count is not an integer from 0 to `MOST_CARDS`.

@@ -15,9 +15,9 @@ class LogEntry(NamedTuple):
     """Some output of a container.
 
     Attributes:
-        time: when it was written, in the form of `log_time`, so that times compare as texts do.
-        stream: to which it was written.
-        data: a line with its end, or a part of a line, which goes on in the next entry.
+        time: the time of the write, in the format of `log_time`, whose lexical order is that of time.
+        stream: the output stream.
+        data: a line with its end, or a part of a line that continues in the next entry.
     """
 
     time: str
@@ -30,15 +30,15 @@ class LogReader(Protocol):
 
     @property
     def ended(self) -> bool:
-        """True once all was read and the container writes no more."""
+        """True once everything was read and the container has ended."""
         ...
 
     def begin(self) -> Iterable[None]:
-        """Go to the first line to read, in steps between which others have their turn."""
+        """Seek to the first line to read, in steps between which other requests have their turn."""
         ...
 
     def read(self) -> Sequence[LogEntry]:
-        """Return what comes next, about 64 KiB; nothing if there is no more at the moment."""
+        """Return the next entries, about 64 KiB; none if no more are available now."""
         ...
 
     def close(self) -> None:
@@ -47,42 +47,42 @@ class LogReader(Protocol):
 
 
 class LogSource(Protocol):
-    """The logs of what runs pods."""
+    """The source of container logs."""
 
     def open(self, pod: Obj, container: str, *, previous: bool, tail: int | None, now: Callable[[], int]) -> LogReader:
         """Open the log of a container.
 
         Args:
             pod: the pod.
-            container: name of one of its containers.
+            container: the name of one of its containers.
             previous: True for the run before the last one.
             tail: the number of lines at the end to read; None for all.
             now: returns the time, in microseconds since 1970.
 
         Raises:
-            ApiError: there is no such run, as kubelets word it.
+            ApiError: the run does not exist; worded as by kubelets.
         """
         ...
 
 
 def log_time(moment: int) -> str:
-    """Return a moment in microseconds since 1970 as kubelets write it: in UTC, with nine digits of a second."""
+    """Format a time in microseconds since 1970 as kubelets do: in UTC, with nine fractional digits."""
     text, _, fraction = format_time(moment).removesuffix("Z").partition(".")
     return f"{text}.{fraction:0<9}Z"
 
 
 def waits_to_start(container: str, pod: str, reason: str) -> ApiError:
-    """Return the refusal to show the log of a container that has not run yet."""
+    """Return the error for the log of a container that has not run yet."""
     return _refusal(f'container "{container}" in pod "{pod}" is waiting to start: {reason}')
 
 
 def no_previous_run(container: str, pod: str) -> ApiError:
-    """Return the refusal to show the log of a run before the first."""
+    """Return the error for the log of a previous run that does not exist."""
     return _refusal(f'previous terminated container "{container}" in pod "{pod}" not found')
 
 
 def not_available(container: str, pod: str) -> ApiError:
-    """Return the refusal to show the log of a container that the status of its pod does not have."""
+    """Return the error for the log of a container that is not in the status of its pod."""
     return _refusal(f'container "{container}" in pod "{pod}" is not available')
 
 

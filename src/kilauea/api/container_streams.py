@@ -11,21 +11,21 @@ Channel = Literal["stdout", "stderr"]
 
 
 class Output(NamedTuple):
-    """Some bytes that a process has written."""
+    """Bytes that a process has written."""
 
     channel: Channel
     data: bytes
 
 
 class Process(Protocol):
-    """A process that is connected to. With a terminal, all output is on `stdout`."""
+    """A connected process. With a terminal, all output is on `stdout`."""
 
     async def read(self) -> Output | None:
-        """Return what it has written next, at most 64 KiB; None when nothing more comes."""
+        """Return its next output, at most 64 KiB; None at the end."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Write to its standard input; what is written after it has ended is dropped."""
+        """Write to its standard input; data after its end is dropped."""
         ...
 
     async def end_input(self) -> None:
@@ -33,15 +33,15 @@ class Process(Protocol):
         ...
 
     async def resize(self, columns: int, rows: int) -> None:
-        """Set the size of its terminal; nothing happens without one."""
+        """Set the size of its terminal, if it has one."""
         ...
 
     async def wait(self) -> int:
-        """Wait for its end; return its exit code, 128 and the signal for one that a signal has ended."""
+        """Wait for its end; return its exit code, or 128 plus the signal that ended it."""
         ...
 
     async def close(self) -> None:
-        """Disconnect; what was started for this connection alone (exec) ends."""
+        """Disconnect; a process started for this connection (exec) ends."""
         ...
 
 
@@ -49,15 +49,15 @@ class Connection(Protocol):
     """A connection to a port."""
 
     async def read(self) -> bytes:
-        """Return what has arrived next, at most 64 KiB; nothing when no more comes."""
+        """Return the next data, at most 64 KiB; empty at the end."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Send some bytes."""
+        """Send data."""
         ...
 
     async def end_input(self) -> None:
-        """Say that no more is sent."""
+        """Close the sending side."""
         ...
 
     async def close(self) -> None:
@@ -66,18 +66,18 @@ class Connection(Protocol):
 
 
 class PodConnections(Protocol):
-    """The way to the containers of running pods. All calls raise `ApiError`, as a kubelet words it."""
+    """Opens connections to the containers of running pods. All calls raise `ApiError`, worded as by a kubelet."""
 
     def runs(self, pod: Obj) -> bool:
         """Return True if it runs this pod."""
         ...
 
     def check(self, pod: Obj, container: str) -> None:
-        """Refuse a container that does not run, before anything is done for a connection to it."""
+        """Raise for a container that is not running, before connecting to it."""
         ...
 
     def check_pod(self, pod: Obj) -> None:
-        """Refuse a pod whose ports cannot be reached."""
+        """Raise for a pod whose ports cannot be reached."""
         ...
 
     async def exec(
@@ -91,5 +91,5 @@ class PodConnections(Protocol):
         ...
 
     async def connect(self, pod: Obj, port: int, *, tls: bool = False) -> Connection:
-        """Open a connection to a port of a pod; by TLS with any certificate if that is asked for."""
+        """Open a connection to a port of a pod, optionally over TLS with any certificate."""
         ...

@@ -36,7 +36,7 @@ _FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
     ("day of week", 0, 7, _DAYS),
 )
 _MOST_DAYS = 366 * 8 + 3
-"""Days that are searched: a 29th of February is at most eight years away."""
+"""Number of days to search: a 29th of February is at most eight years away."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Schedule:
 
     Attributes:
         minutes, hours, days, months, weekdays: the values of each field; Sunday is 0.
-        either: True if one of the two kinds of days suffices, as both are restricted.
-        zone: in which days and hours are meant.
+        either: True if a match of either kind of day suffices, as both are restricted.
+        zone: the time zone of the fields.
     """
 
     minutes: tuple[int, ...]
@@ -58,13 +58,13 @@ class Schedule:
     zone: tzinfo
 
     def after(self, moment: int, since: int = 0) -> int | None:
-        """The first time after a moment; None if there is none in eight years.
+        """Return the first time after a moment; None if there is none in eight years.
 
-        An hour that a clock shows twice, when summer time ends, counts twice; one that it leaves out does not come.
+        An hour that occurs twice, at the end of daylight saving time, counts twice; a skipped hour does not count.
 
         Args:
-            moment: in microseconds since 1970, as is the answer.
-            since: nothing here counts from it.
+            moment: microseconds since 1970, as is the result.
+            since: not used.
         """
         day = datetime.fromtimestamp(moment // SECOND, self.zone).date()
         last = day + timedelta(days=_MOST_DAYS)
@@ -78,7 +78,7 @@ class Schedule:
         return None
 
     def _first_of(self, day: date, moment: int) -> int | None:
-        """The first time of a day after a moment; None if there is none."""
+        """Return the first time of a day after a moment; None if there is none."""
         midnight = datetime(day.year, day.month, day.day, tzinfo=self.zone)
         if midnight.utcoffset() != (midnight + timedelta(days=1)).utcoffset():  # clocks are set on this day
             return min((due for due in self._times_of(day) if due > moment), default=None)
@@ -91,13 +91,13 @@ class Schedule:
         return None
 
     def _times_of(self, day: date) -> Iterator[int]:
-        """All times of a day."""
+        """Yield all times of a day."""
         for hour, minute in product(self.hours, self.minutes):
             for fold in (0, 1):
                 shown = datetime(day.year, day.month, day.day, hour, minute, tzinfo=self.zone, fold=fold)
                 due = int(shown.timestamp())
                 if fold and due == int(shown.replace(fold=0).timestamp()):
-                    continue  # a clock shows it once
+                    continue  # not a repeated hour
                 told = datetime.fromtimestamp(due, self.zone)
                 if (told.hour, told.minute) == (hour, minute):
                     yield due * SECOND
@@ -110,25 +110,25 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Interval:
-    """Something is due again and again after the same time, counted from a beginning.
+    """A schedule at a constant interval from a start.
 
     Attributes:
-        length: in microseconds, whole seconds.
+        length: the interval in microseconds, whole seconds.
     """
 
     length: int
 
     def after(self, moment: int, since: int = 0) -> int | None:
-        """The first time after a moment and after the beginning, in microseconds since 1970."""
+        """Return the first time after a moment and after the start, in microseconds since 1970."""
         return since + max(1, (moment - since) // self.length + 1) * self.length
 
 
 @remembered_parts(1024)
 def parse_schedule(text: str, zone: str = "") -> Schedule | Interval:
-    """Read a schedule; without a zone it is meant in UTC.
+    """Parse a schedule; the default zone is UTC.
 
     Raises:
-        ValueError: it cannot be read, or there is no such time zone; names the field and the value.
+        ValueError: it is invalid, or the time zone does not exist; names the field and the value.
     """
     if text.startswith(_EVERY):
         length = parse_duration(text.removeprefix(_EVERY).strip())
@@ -162,7 +162,7 @@ def _zone(name: str) -> tzinfo:
 
 
 def _values(field: str, name: str, least: int, most: int, words: dict[str, int]) -> set[int]:
-    """The values of one field: `*`, numbers, names, ranges, steps, and several of them with commas."""
+    """Parse the values of one field: `*`, numbers, names, ranges, steps, and lists of them."""
     found: set[int] = set()
     for part in field.split(","):
         span, _, step = part.partition("/")
@@ -180,7 +180,7 @@ def _values(field: str, name: str, least: int, most: int, words: dict[str, int])
 
 
 def _number(text: str, words: dict[str, int]) -> int:
-    """A number; -1 for text that is not a number."""
+    """Parse a number; -1 if invalid."""
     if text.lower() in words:
         return words[text.lower()]
     return int(text) if text.isascii() and text.isdigit() else -1

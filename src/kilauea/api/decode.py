@@ -1,11 +1,11 @@
-"""Bytes to typed objects: Kubernetes manifests in JSON or YAML, lists and streams of them, and JSON back out.
+"""Decoding of Kubernetes manifests in JSON or YAML, lists and streams of them, to typed objects; and JSON encoding.
 
-A source is read as far as it can be: a broken object becomes an `ObjectError` that names the source, the object, the
-field, the value and the fix, and the others load. No bytes raise an exception. Kinds that are not read are counted.
+Errors do not stop the decoding: an invalid object becomes an `ObjectError` that names the source, the object, the
+field, the value and the fix, and the others load. No input raises an exception. Unsupported kinds are counted.
 
-JSON goes from bytes straight to the typed object, which skips unread fields; only when that fails is the object decoded
-a second time, as plain dicts, to say what is wrong (`kilauea.api.errors`). YAML comes as plain dicts from
-`kilauea.api.yamltext`. Objects that a Python program has loaded itself go the way of YAML (`decode_trees`).
+JSON is decoded directly to the typed object, skipping unused fields; only if that fails is the object decoded again, as
+plain dicts, to describe the error (`kilauea.api.errors`). YAML is first parsed to plain dicts by
+`kilauea.api.yamltext`. Objects that a Python program has loaded are handled like YAML (`decode_trees`).
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ KINDS: dict[str, type[Object]] = {
     "NodeShard": agents.NodeShard,
     "ConfigMap": core.ConfigMap,
 }
-"""The kinds that are read, with their types."""
+"""The supported kinds, with their types."""
 
 GROUPS: dict[str, str] = {kind: SCHEDULING[kind].group for kind in KINDS}
-"""The API group that each kind must be of; any version of it will do, and so will no apiVersion at all."""
+"""The required API group of each kind; any version is accepted, and a missing apiVersion."""
 
 WORKLOADS = frozenset(
     {
@@ -75,28 +75,28 @@ WORKLOADS = frozenset(
         "batch/Job",
     }
 )
-"""Kinds (`group/Kind`) of which pods are made, now or later: kept as they are written, because their pods are, too."""
+"""Kinds (`group/Kind`) that create pods: kept as written, because their pods are, too."""
 
 MAX_LIST_DEPTH = 8
-"""Maximum depth of lists within lists."""
+"""Maximum depth of nested lists."""
 
 MAX_TEXT_ERRORS = 100
-"""After this many errors in the text of one source, the rest of it is not read."""
+"""Maximum errors in the text of one source, after which the rest is not read."""
 
 _T = TypeVar("_T")
 
 
 MANIFESTS = frozenset({"Pod", "PodGroup", "Queue"})
-"""Kinds of which it is noted how people have written them."""
+"""Kinds whose original form is kept."""
 
 
 class Manifest(NamedTuple):
-    """An object as someone has written it, with what its type leaves out.
+    """An object as written by its author, including fields that its type omits.
 
     Attributes:
-        kind: its kind.
+        kind: the kind.
         name: `namespace/name`, or the name.
-        tree: gives the whole object as dicts and lists.
+        tree: returns the whole object as dicts and lists.
     """
 
     kind: str
@@ -109,11 +109,11 @@ class Decoded:
     """The objects of a source.
 
     Attributes:
-        objects: the objects that could be read, in the order of the source.
-        workloads: objects of which pods are made, as they are written.
+        objects: the valid objects, in the order of the source.
+        workloads: objects that create pods, as written.
         manifests: pods, pod groups and queues that no server has stored yet.
-        errors: what could not be read.
-        skipped: how many objects there are of kinds that are not read, by `group/Kind` (`Kind` for the core group).
+        errors: the errors in invalid objects.
+        skipped: the number of objects of unsupported kinds, by `group/Kind` (`Kind` for the core group).
     """
 
     objects: list[Object] = field(default_factory=list)
@@ -130,38 +130,38 @@ _FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class _Header(msgspec.Struct):
-    """The fields that tell kinds apart."""
+    """The fields that identify the kind."""
 
     api_version: str | None = msgspec.field(default=None, name="apiVersion")
     kind: str | None = None
 
 
 class _JsonItems(msgspec.Struct):
-    """The items of a list, not yet looked at."""
+    """The undecoded items of a list."""
 
     items: list[msgspec.Raw] | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class _TreeItems(msgspec.Struct):
-    """The items of a list that is made of dicts and lists already."""
+    """The items of a list of plain dicts and lists."""
 
     items: list[Any] | msgspec.UnsetType | None = msgspec.UNSET
 
 
 @lru_cache(maxsize=64)
 def _decoder(type_: type[_T]) -> msgspec.json.Decoder[_T]:
-    """The decoder of a type; making one costs more than using it."""
+    """Return the decoder of a type; cached, as creating one costs more than using it."""
     return msgspec.json.Decoder(type_)
 
 
 def _json_items(part: Any) -> list[Any] | None:
-    """The `items` of a JSON object; None if it has none."""
+    """Return the `items` of a JSON object; None if it has none."""
     items = _decoder(_JsonItems).decode(part).items
     return None if items is msgspec.UNSET else items or []
 
 
 def _tree_items(part: Any) -> list[Any] | None:
-    """The `items` of a tree; None if it has none."""
+    """Return the `items` of a tree; None if it has none."""
     items = msgspec.convert(part, _TreeItems).items
     return None if items is msgspec.UNSET else items or []
 
@@ -179,7 +179,7 @@ _TREE = _Form(msgspec.convert, _tree_items, lambda part: part)
 
 
 class _Place(NamedTuple):
-    """The place of a part, and the kind that the list around it gives it."""
+    """The position of a part, and the kind implied by the enclosing list."""
 
     document: int
     path: Path = ()
@@ -189,7 +189,7 @@ class _Place(NamedTuple):
     faults: tuple[TextFault, ...] = ()
 
     def inside(self, path: Path, kind: str, api_version: str) -> _Place:
-        """The place of an element of the list at this place."""
+        """Return the place of an element of the list at this place."""
         path = self.path + path
         faults = tuple(fault for fault in self.faults if fault.path[: len(path)] == path)
         return _Place(self.document, path, kind, api_version, self.depth + 1, faults)
@@ -199,7 +199,7 @@ _NULL_IS_EMPTY = frozenset({"labels", "annotations", "matchLabels", "nodeSelecto
 
 
 def without_nulls(tree: Any, parent: str = "") -> Any:
-    """The tree without fields that are null, as Kubernetes reads it; in maps of text, null is the empty text."""
+    """Return the tree without null fields, as Kubernetes reads it; in maps of strings, null is the empty string."""
     if isinstance(tree, list):
         return [without_nulls(value) for value in tree]
     if not isinstance(tree, dict):
@@ -210,7 +210,7 @@ def without_nulls(tree: Any, parent: str = "") -> Any:
 
 
 def _identity(tree: object, kind: str) -> str:
-    """`namespace/name` (or the name) of an object that cannot be typed; empty if it tells none."""
+    """Return `namespace/name` (or the name) of an invalid object; empty if it has none."""
     metadata = tree.get("metadata") if isinstance(tree, dict) else None
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
@@ -220,20 +220,20 @@ def _identity(tree: object, kind: str) -> str:
 
 
 class _Metadata(msgspec.Struct):
-    """The fields that tell objects of a kind apart."""
+    """The fields that identify an object of a kind."""
 
     name: str = ""
     namespace: str | None = None
 
 
 class _Named(msgspec.Struct):
-    """An object of which only the name is read."""
+    """An object reduced to its name."""
 
     metadata: _Metadata | None = None
 
 
 def _outline(form: _Form, part: Any) -> Any:
-    """The name of an object as a tree, for objects that hold things no tree can; None if not even that can be read."""
+    """Return only the name of an object as a tree, if the whole cannot be converted; None if that is invalid, too."""
     try:
         return msgspec.to_builtins(form.convert(part, _Named))
     except _FAILURES:
@@ -249,19 +249,19 @@ class _Reader:
         self.text_errors = 0
 
     def report(self, place: _Place, kind: str, name: str, path: Path, message: str) -> None:
-        """Report a part; without a name of the object, the path starts at the document."""
+        """Report an error in a part; without a name of the object, the path starts at the document."""
         text = path_text(path if name else place.path + path)
         self.out.errors.append(ObjectError(self.source, place.document, kind, name, text, message))
 
     def report_at(self, index: int, line: int, column: int, message: str) -> None:
-        """Report the text of the source itself."""
+        """Report an error in the text of the source."""
         error = ObjectError(self.source, index, message=message, line=line, column=column)
         if not self.out.errors or str(self.out.errors[-1]) != str(error):
             self.out.errors.append(error)
             self.text_errors += 1
 
     def take(self, form: _Form, part: Any, place: _Place) -> None:
-        """Read one part: an object, a list of them, or something of a kind that is skipped."""
+        """Read one part: an object, a list of objects, or an object of a skipped kind."""
         try:
             header: _Header = form.convert(part, _Header)
         except _FAILURES as error:
@@ -287,7 +287,7 @@ class _Reader:
             self.take_object(form, part, place, kind, api_version)
 
     def take_object(self, form: _Form, part: Any, place: _Place, kind: str, api_version: str) -> None:
-        """Read an object of a kind that is wanted."""
+        """Read an object of a supported kind."""
         try:
             obj = self.typed(form, part, KINDS[kind])
         except _FAILURES as error:
@@ -303,14 +303,14 @@ class _Reader:
             self.out.manifests.append(Manifest(kind, name, partial(form.tree, part)))
 
     def take_workload(self, form: _Form, part: Any, place: _Place, kind: str) -> None:
-        """Keep an object of which pods are made, if it has a name."""
+        """Keep an object that creates pods, if it has a name."""
         tree = form.tree(part)
         if _identity(tree, kind):
             self.out.workloads.append({**tree, "kind": kind})
 
     @staticmethod
     def typed(form: _Form, part: Any, type_: type[Object]) -> Object:
-        """The typed object; a null where the type has none is taken for an absent field."""
+        """Return the typed object; an invalid null counts as an absent field."""
         try:
             obj: Object = form.convert(part, type_)
         except msgspec.ValidationError as error:
@@ -320,7 +320,7 @@ class _Reader:
         return obj
 
     def take_list(self, form: _Form, part: Any, place: _Place, kind: str, api_version: str) -> bool:
-        """Read a `List` or `PodList`; False if the part is not a list but an object of a kind with such a name."""
+        """Read a `List` or `PodList`; return False if the part is an object whose kind has such a name."""
         try:
             items = form.items(part)
         except _FAILURES as error:
@@ -331,7 +331,7 @@ class _Reader:
         if place.depth >= MAX_LIST_DEPTH:
             self.report(place, kind, "", (), f"lists in lists: use at most {MAX_LIST_DEPTH} levels")
             return True
-        # The items of a `PodList` need not say that they are pods.
+        # The items of a `PodList` may omit their kind.
         item_kind = kind.removesuffix("List")
         self.take_elements(form, items or [], place, ("items",), item_kind, api_version if item_kind else "")
         return True
@@ -339,7 +339,7 @@ class _Reader:
     def take_elements(
         self, form: _Form, items: list[Any], place: _Place, path: Path, kind: str = "", api_version: str = ""
     ) -> None:
-        """Read the elements of a list, unless something is wrong with the list around them."""
+        """Read the elements of a list, unless the list itself is invalid."""
         start = place.path + path
         outside = [
             fault for fault in place.faults if len(fault.path) <= len(start) or fault.path[: len(start)] != start
@@ -351,7 +351,7 @@ class _Reader:
                 self.take(form, item, place.inside((*path, number), kind, api_version))
 
     def reject(self, form: _Form, part: Any, place: _Place, kind: str, error: Exception) -> None:
-        """Report a part that could not be typed; faults in its text are the likely reason."""
+        """Report a part that cannot be typed; faults in its text are the likely reason."""
         if place.faults:
             self.reject_faults(form, part, place, kind)
             return
@@ -360,7 +360,7 @@ class _Reader:
         except _FAILURES:
             tree = _outline(form, part)
         if not kind and isinstance(tree, dict) and isinstance(tree.get("kind"), str):
-            kind = tree["kind"]  # what is wrong is the apiVersion
+            kind = tree["kind"]  # the apiVersion is wrong
         path, message = explain(error, tree)
         self.report(place, kind, _identity(tree, kind), path, message)
 
@@ -397,12 +397,12 @@ def _is_json(data: bytes | memoryview) -> bool:
 
 
 def _json_end(data: bytes, at: int) -> int:
-    """Offset behind the JSON value that begins at `at`.
+    """Return the offset after the JSON value that begins at `at`.
 
-    The end is where msgspec complains that something follows, so a stream of values is read without another parser.
+    The end is taken from msgspec's error about trailing data, so a stream of values needs no other parser.
 
     Raises:
-        msgspec.DecodeError, RecursionError: there is no valid value.
+        msgspec.DecodeError, RecursionError: the value is invalid.
     """
     view = memoryview(data)[at:]
     try:
@@ -411,7 +411,7 @@ def _json_end(data: bytes, at: int) -> int:
         found = _BYTE.search(str(error))
         if found is None or "trailing characters" not in str(error):
             raise
-        # The number is that of the first byte behind the value, counted from 0 or from 1.
+        # The number is that of the first byte after the value, counted from 0 or from 1.
         for size in (int(found[1]) - 1, int(found[1])):
             if _is_json(view[:size]):
                 return at + size
@@ -420,7 +420,7 @@ def _json_end(data: bytes, at: int) -> int:
 
 
 def _json_error(data: bytes, at: int, error: Exception) -> tuple[int, str]:
-    """Offset and message for a value that is not JSON."""
+    """Return offset and message for a value that is not JSON."""
     if isinstance(error, RecursionError):
         return at, "nested too deep: nothing in Kubernetes nests more than a few dozen levels"
     text = str(error)
@@ -432,7 +432,7 @@ def _json_error(data: bytes, at: int, error: Exception) -> tuple[int, str]:
 
 
 def _next_json(data: bytes, at: int) -> int:
-    """Start of the first later line that is a whole JSON object or a document separator; the end if there is none."""
+    """Return the start of the next line that is a whole JSON object or a document separator, or the end."""
     while at := data.find(b"\n", at) + 1:
         if data.startswith(b"---", at):
             return at
@@ -444,7 +444,7 @@ def _next_json(data: bytes, at: int) -> int:
 
 
 def _read_json(reader: _Reader, data: bytes, at: int, index: int) -> int:
-    """Read the JSON value at an offset; returns the offset to go on at."""
+    """Read the JSON value at an offset; return the offset at which to continue."""
     try:
         end = _json_end(data, at)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -468,7 +468,7 @@ def _read_json(reader: _Reader, data: bytes, at: int, index: int) -> int:
 
 
 def _read_yaml(reader: _Reader, data: bytes, at: int, number: int) -> None:
-    """Read the rest of a source, from an offset, as YAML."""
+    """Read a source from an offset as YAML."""
     for part in read_documents(data[at:], position(data, at)[0]):
         if isinstance(part, TextError):
             reader.report_at(number, *part)
@@ -483,11 +483,11 @@ def _read_yaml(reader: _Reader, data: bytes, at: int, number: int) -> None:
         number += 1
 
 
-# --- the whole
+# --- whole sources
 
 
 def _utf8(data: bytes) -> bytes:
-    """The text as UTF-8 without a byte order mark.
+    """Return the text as UTF-8 without a byte order mark.
 
     Raises:
         UnicodeDecodeError: it is neither UTF-8 nor marked as UTF-16.
@@ -498,10 +498,10 @@ def _utf8(data: bytes) -> bytes:
 
 
 def decode(data: bytes | memoryview, source: str) -> Decoded:
-    """Read all objects of a source: JSON or YAML, one object or many, lists and lists in lists.
+    """Read all objects of a source: JSON or YAML, one object or many, lists and nested lists.
 
     Several JSON values may follow each other, with or without line ends or lines `---` between them. A source is JSON
-    if its first character is `{` or `[`. Bytes never raise an exception: what cannot be read is in `errors`.
+    if its first character is `{` or `[`. No input raises an exception: errors are in `errors`.
 
     Args:
         data: the content of the source.
@@ -525,13 +525,13 @@ def decode(data: bytes | memoryview, source: str) -> Decoded:
 
 
 def decode_trees(trees: Iterable[object], source: str) -> Decoded:
-    """Read objects that are dicts already, as loaders of YAML and JSON return them.
+    """Read objects given as dicts, as returned by loaders of YAML and JSON.
 
-    Like `decode`, it never raises an exception for what it reads. Lists of objects are read, and None is skipped,
-    because an empty document of YAML is None.
+    Like `decode`, it never raises an exception for invalid objects. Lists of objects are read, and None is skipped,
+    because an empty YAML document is None.
 
     Args:
-        trees: the objects; they are left as they are.
+        trees: the objects, which are not changed.
         source: their name, for messages.
     """
     reader = _Reader(source)
@@ -553,20 +553,20 @@ def decode_trees(trees: Iterable[object], source: str) -> Decoded:
 
 
 def _label_of(tree: object) -> tuple[str, str]:
-    """Kind and `namespace/name` of an object, as far as it tells them."""
+    """Return kind and `namespace/name` of an object, empty if missing."""
     kind = tree.get("kind") if isinstance(tree, dict) else None
     return (kind, _identity(tree, kind)) if isinstance(kind, str) else ("", "")
 
 
 def encode_json(value: Any, *, indent: int = 0) -> bytes:
-    """JSON of wire types, dataclasses, dicts and lists, with sorted keys, so that equal values give equal bytes.
+    """Encode wire types, dataclasses, dicts and lists as JSON with sorted keys, so that equal values give equal bytes.
 
     Args:
-        value: what to write.
-        indent: spaces per level; 0 writes everything on one line.
+        value: the value to encode.
+        indent: spaces per level; 0 for a single line.
 
     Raises:
-        TypeError: the value holds something that JSON has no form for.
+        TypeError: the value contains something that JSON cannot represent.
     """
     text = msgspec.json.encode(value, order="sorted")
     return msgspec.json.format(text, indent=indent) if indent else text

@@ -1,7 +1,6 @@
-"""Defaults of an API server, for objects that were read from files and never saw one.
+"""Defaults of an API server, for objects that were read from files.
 
-Only absent fields are filled; what is set stays as it is. Objects are changed in place. Objects from a cluster are
-complete already, so this leaves them alone.
+Only absent fields are set. Objects are changed in place. Objects from a cluster are already complete, and so unchanged.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ class _Classes(NamedTuple):
 
 
 def _classes(objects: Iterable[Object]) -> _Classes:
-    """The priority classes among the objects, beside those that every cluster has.
+    """Return the priority classes among the objects, in addition to those of every cluster.
 
-    Of several default classes the one with the lowest value counts, as in Kubernetes, and then the first by name.
+    Of several default classes, the one with the lowest value is used, as in Kubernetes, and then the first by name.
     """
     by_name = {name: _Class(value, None) for name, value in SYSTEM_CLASSES.items()}
     defaults = []
@@ -49,7 +48,7 @@ def _classes(objects: Iterable[Object]) -> _Classes:
 
 
 def _fill_metadata(obj: Object) -> None:
-    """Namespace and uid."""
+    """Set namespace and UID."""
     metadata = obj.metadata
     if kind_of(obj) not in CLUSTER_KINDS and not metadata.namespace:
         metadata.namespace = DEFAULT_NAMESPACE
@@ -58,7 +57,7 @@ def _fill_metadata(obj: Object) -> None:
 
 
 def _fill_requests(container: Container) -> None:
-    """Requests that are absent where a limit is given equal the limit."""
+    """Set absent requests to the limits."""
     resources = container.resources
     if resources is None or not resources.limits:
         return
@@ -69,7 +68,7 @@ def _fill_requests(container: Container) -> None:
 
 
 def _fill_priority(pod: Pod, classes: _Classes) -> str | None:
-    """Priority and preemption policy from the pod's class; returns a warning if there is no such class."""
+    """Set priority and preemption policy from the pod's class; return a warning if the class does not exist."""
     spec = pod.spec
     if spec.priority is None and not spec.priority_class_name and classes.default is not None:
         spec.priority_class_name = classes.default
@@ -89,14 +88,14 @@ def _fill_priority(pod: Pod, classes: _Classes) -> str | None:
 
 
 def _default_storage_class(objects: Iterable[Object]) -> str | None:
-    """Name of the default storage class: of several the newest, and of those the first by name, as in Kubernetes."""
+    """Return the name of the default storage class: the newest, and then the first by name, as in Kubernetes."""
     marked = [o for o in objects if isinstance(o, StorageClass) and o.annotations.get(DEFAULT_STORAGE_CLASS) == "true"]
     newest = max((o.metadata.creation_timestamp or "" for o in marked), default="")
     return min((o.name for o in marked if (o.metadata.creation_timestamp or "") == newest), default=None)
 
 
 def _fill_storage(obj: Object, default_class: str | None) -> None:
-    """The class of a claim that does not name one (the empty name is one), and when claims of a class are bound."""
+    """Set the class of a claim without one (an empty name counts as one), and the volume binding mode of a class."""
     if isinstance(obj, StorageClass):
         obj.volume_binding_mode = obj.volume_binding_mode or "Immediate"
     if not isinstance(obj, PersistentVolumeClaim) or BETA_STORAGE_CLASS in obj.annotations:
@@ -106,7 +105,7 @@ def _fill_storage(obj: Object, default_class: str | None) -> None:
 
 
 def fill_in(objects: Sequence[Object]) -> list[str]:
-    """Fill in, in place, what an API server would have: all that is absent and has a default.
+    """Set, in place, the defaults that an API server would set.
 
     Namespace `default`; uid (`namespace-name` for pods, the name for other kinds); requests of containers and init
     containers from their limits, resource by resource; priority and preemptionPolicy of pods from their PriorityClass

@@ -1,8 +1,7 @@
 """The configuration of shared devices: the ConfigMap that device plugins and the scheduler read (`device-config.yaml`).
 
-It says into which instances the cards of a model can be split (MIG), what a container gets that says only how many
-cards it wants, and which templates the chips of Ascend know. What cannot be read is left out and named; defaults stand
-for it.
+It defines the instances into which the cards of a model can be split (MIG), the defaults of containers that only
+request a number of cards, and the templates of Ascend chips. Invalid parts are reported and replaced by defaults.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ FILE = "device-config.yaml"
 """The key in the ConfigMap."""
 LONGEST = 1024 * 1024
 MOST_INSTANCES = 128
-"""Instances that all geometries of a model may have together."""
+"""Maximum total number of instances of all geometries of a model."""
 _MOST = 1 << 40
 _SHOWN = 5
 
 
 class Profile(NamedTuple):
-    """A size of MIG instances, and how many of it a geometry has."""
+    """A size of MIG instances, and their number in a geometry."""
 
     name: str
     memory: int
@@ -32,7 +31,7 @@ class Profile(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """One MIG instance that a card may have."""
+    """A MIG instance of a card."""
 
     group: int
     position: int
@@ -41,14 +40,14 @@ class Instance(NamedTuple):
 
 
 class Geometry(NamedTuple):
-    """The ways to split the cards of some models; a card is split in one of them at a time."""
+    """The ways to split the cards of some models; a card is split in one way at a time."""
 
     models: tuple[str, ...]
     groups: tuple[tuple[Profile, ...], ...]
 
     @property
     def instances(self) -> tuple[Instance, ...]:
-        """All instances of all groups, group by group in the order of their profiles."""
+        """Return all instances of all groups, by group and in the order of their profiles."""
         out = []
         for group, profiles in enumerate(self.groups):
             sizes = [profile.memory for profile in profiles for _ in range(profile.number)]
@@ -72,11 +71,11 @@ class Chip(NamedTuple):
     resource: str
     memory_resource: str
     allocatable: int
-    """MiB that virtual NPUs may have together."""
+    """Total MiB for virtual NPUs."""
     capacity: int
     """MiB of the chip."""
     templates: tuple[Template, ...]
-    """By memory."""
+    """Templates by memory."""
 
 
 class VgpuNames(NamedTuple):
@@ -100,39 +99,39 @@ class CardNames(NamedTuple):
 
     vgpus: tuple[VgpuNames, ...] = (VgpuNames(),)
     npus: tuple[NpuNames, ...] = ()
-    """Beside the usual ones, which begin with `huawei.com/Ascend`."""
+    """In addition to the default ones, which begin with `huawei.com/Ascend`."""
 
 
 class DeviceConfig(NamedTuple):
     """The configuration."""
 
     memory: int = 0
-    """MiB for a container that says nothing of memory; 0 for all of a card."""
+    """MiB for a container that does not request memory; 0 for all of a card."""
     cores: int = 0
-    """Hundredths of a card for one that says nothing of cores."""
+    """Hundredths of a card for a container that does not request cores."""
     factor: int = 1
     """MiB of one unit of the memory resource."""
     geometries: tuple[Geometry, ...] = ()
     chips: tuple[Chip, ...] = ()
     soft: bool = False
-    """NPUs are shared by software, without templates, unless a node says otherwise."""
+    """NPUs are shared by software, without templates, unless a node specifies otherwise."""
     faults: tuple[str, ...] = ()
     number: int = 1
-    """Cards for a container that requests memory and names no number."""
+    """Cards for a container that requests memory but not a number."""
     names: VgpuNames = VgpuNames()
 
     @property
     def npu_names(self) -> list[NpuNames]:
-        """The resources by which pods request its chips."""
+        """Return the resources by which pods request its chips."""
         return [NpuNames(chip.resource, chip.memory_resource) for chip in self.chips]
 
     def geometry_of(self, model: str) -> int:
-        """The number of the geometry for a model of cards, -1 if there is none."""
+        """Return the index of the geometry for a card model, or -1."""
         return next((i for i, each in enumerate(self.geometries) if any(name in model for name in each.models)), -1)
 
 
 def _split(sizes: str) -> tuple[tuple[Profile, ...], ...]:
-    """Groups written as `1g.5gb 5120 7, 2g.10gb 10240 3 + 1g.5gb 5120 1`."""
+    """Parse groups such as `1g.5gb 5120 7, 2g.10gb 10240 3 + 1g.5gb 5120 1`."""
     groups = []
     for group in sizes.split(","):
         parts = [part.split() for part in group.split("+")]
@@ -154,7 +153,7 @@ KNOWN_GEOMETRIES = (
         _split("1g.10gb 10240 7, 2g.20gb 20480 3 + 1g.10gb 10240 1, 3g.40gb 40960 2, 7g.80gb 81920 1"),
     ),
 )
-"""Of NVIDIA's cards, where the ConfigMap lists none."""
+"""Geometries of NVIDIA cards, if the ConfigMap has none."""
 
 KNOWN_CHIPS = (
     Chip(
@@ -168,11 +167,11 @@ KNOWN_CHIPS = (
 )
 
 DEFAULT = DeviceConfig(geometries=KNOWN_GEOMETRIES, chips=KNOWN_CHIPS)
-"""Without a ConfigMap."""
+"""The configuration without a ConfigMap."""
 
 
 def device_config(text: str) -> DeviceConfig:
-    """Read the text of a configuration; what cannot be read is among its faults, and defaults stand for it."""
+    """Parse a configuration; invalid parts are in its faults, and replaced by defaults."""
     if len(text) > LONGEST:
         return DEFAULT._replace(faults=(f"it has {len(text)} characters, more than {LONGEST}",))
     document = next(iter(read_documents(text.encode(errors="replace"))), None)
@@ -212,7 +211,7 @@ class _Reader:
         return found._replace(faults=tuple(shown), number=number, names=names)
 
     def _names(self, nvidia: Mapping[str, Any]) -> VgpuNames:
-        """The names of resources; the usual one for each that is not given."""
+        """Return the names of resources, with defaults."""
         keys = ("resourceCountName", "resourceMemoryName", "resourceCoreName", "resourceMemoryPercentageName")
         return VgpuNames(
             *(self._name(nvidia.get(key), f"nvidia.{key}", usual) for key, usual in zip(keys, VgpuNames(), strict=True))

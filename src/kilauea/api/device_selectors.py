@@ -1,7 +1,7 @@
 """Selectors of devices: CEL expressions over one `device`, within bounds.
 
-The commonest form, `device.driver == "..."`, is compared at once. All others are compiled by `kilauea.api.cel`, and run
-within a cost, so that no selector can hold up scheduling.
+The most common form, `device.driver == "..."`, is compared directly. All others are compiled by `kilauea.api.cel` and
+have a cost limit, so that no selector can delay scheduling.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from kilauea.api.cel import CelError, Quantity, compiled, is_semver, semver
 from kilauea.api.dynamic import MOST_EXPRESSION
 
 MOST_COST = 50_000
-"""Cost of an expression for one device: some 20 ms. Kubernetes allows more, and stops by the clock."""
+"""Maximum cost of an expression for one device, about 20 ms. Kubernetes allows more, with a timeout."""
 
 Matcher = Callable[[Mapping[str, Any]], bool]
-"""From the view of a device to whether it is selected; raises CelError."""
+"""Returns True if a device is selected; raises CelError."""
 
 _DRIVER = re.compile(r"""\s*device\.driver\s*==\s*(?:"([^"\\]*)"|'([^'\\]*)')\s*""")
 _DOMAIN = re.compile(r"""\b(attributes|capacity)\s*\[\s*(?:"([^"\\]*)"|'([^'\\]*)')\s*\]""")
@@ -27,7 +27,7 @@ LONGEST_VERSION = 64
 
 
 def version_value(text: str) -> Any:
-    """A semantic version as expressions see it.
+    """Return a semantic version as a CEL value.
 
     Raises:
         ValueError: it is not a semantic version.
@@ -43,7 +43,7 @@ def is_version(text: str) -> bool:
 
 
 def capacity_value(milli: int) -> Any:
-    """An amount in thousandths as expressions see it."""
+    """Return an amount in thousandths as a CEL value."""
     return Quantity(milli)
 
 
@@ -52,7 +52,7 @@ def capacity_value(milli: int) -> Any:
 
 @lru_cache(maxsize=1024)
 def device_matcher(expression: str) -> Matcher:
-    """The function that a selector is.
+    """Return the function of a selector.
 
     Raises:
         CelError: it cannot be compiled.

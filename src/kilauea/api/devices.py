@@ -1,7 +1,7 @@
-"""Shared devices in annotations: the cards that a node registers, and the cards that a pod was given.
+"""Shared devices in annotations: the cards that a node registers, and the cards allocated to a pod.
 
-Device plugins write the first and read the second. The texts are those of Volcano's vGPU device plugin, of HAMi, and of
-the older plugin that shares a card by memory. Amounts are whole MiB, and hundredths of a card's cores.
+Device plugins write the former and read the latter. The formats are those of Volcano's vGPU device plugin, of HAMi, and
+of the older plugin that shares a card by memory. Amounts are whole MiB, and hundredths of a card's cores.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ VGPU_GROUP_POLICY = "volcano.sh/vgpu-podgroup-policy"
 BIND_PHASE = "volcano.sh/bind-phase"
 BIND_TIME = "volcano.sh/bind-time"
 ALLOCATING, SUCCESS = "allocating", "success"
-"""Phases of a bind: until the device plugin has given the pod its cards, and after that."""
+"""Phases of a bind: before and after the device plugin has allocated the cards."""
 
 VNPU_MODE = "huawei.com/vnpu-mode"
 SOFT = "hami-core"
-"""Value of that: NPUs are shared by software."""
+"""The value for NPUs shared by software."""
 VNPU_SOFT = "hami-vnpu-core"
 """On a node: `true` if its NPUs are shared by software."""
 
 NPU_CORES = "huawei.com/npu-core"
-"""Resource: cores of Ascend chips that are split as pods come; annotation of a pod: the chips that it has."""
+"""Resource: cores of Ascend chips that are split on demand; annotation of a pod: its chips."""
 VNPU_LEVEL, VNPU_IMAGES = "vnpu-level", "vnpu-dvpp"
 """Labels of pods that request them."""
 
 CONFIG_NAME, CONFIG_NAMESPACE = "volcano-vgpu-device-config", "kube-system"
-"""The ConfigMap of the devices, unless the scheduler is told another."""
+"""The ConfigMap of the devices, unless the scheduler is configured otherwise."""
 
 LOCK_TIME = 5 * 60 * SECOND
-"""Time for which a lock is valid, in microseconds: the process that set it may have ended."""
+"""Validity of a lock in microseconds, as the process that set it may have ended."""
 GPU_LOCK, VGPU_LOCK, ASCEND_LOCK = "gpu", "hamivgpu", "hami.io/mutex.lock"
-"""Annotations of a node with the time at which a pod was bound to it whose cards its device plugin has yet to give."""
+"""Lock annotations of a node: the time of the bind of a pod whose cards are not allocated yet."""
 
 ASCEND_REGISTER = "hami.io/node-register-"
 ASCEND_PREFIX = "huawei.com/Ascend"
@@ -65,16 +65,16 @@ ASCEND_PREFIX = "huawei.com/Ascend"
 WHOLE = 100
 """All cores of a card, in hundredths."""
 LONGEST = 256 * 1024
-"""Longer annotations are not read."""
+"""Maximum length of annotations that are read."""
 MOST_CARDS = 128
-"""Nodes that register more cards are refused."""
+"""Maximum number of cards of a node; nodes with more are rejected."""
 _INSTANCE = re.compile(r"(.+)\[([0-9]{1,4})-([0-9]{1,4})\]")
 _MOST = 1 << 40
 _DIGITS = 12
 
 
 class DeviceTextError(ValueError):
-    """A device annotation that cannot be read; the message says what is wrong with it."""
+    """A device annotation is invalid; the message has the reason."""
 
 
 class Card(NamedTuple):
@@ -90,14 +90,14 @@ class Card(NamedTuple):
     model: str
     healthy: bool = True
     network: int = -1
-    """Number of the network that connects it with others, -1 without one."""
+    """The number of the network that connects it with other cards, or -1."""
 
 
 class Slice(NamedTuple):
-    """A part of a card that a container has."""
+    """The part of a card of a container."""
 
     card: str
-    """Id of the card; of a MIG instance with `[group-position]` behind it."""
+    """The ID of the card, followed by `[group-position]` for a MIG instance."""
     memory: int
     cores: int
 
@@ -154,10 +154,10 @@ def _ascend_card(entry: Mapping[str, object]) -> Card:
 
 
 def share_cards(memory: int, number: int, unhealthy: str | None) -> tuple[Card, ...]:
-    """The cards of a node that offers so much memory (MiB) and so many cards, without the unhealthy ones.
+    """Return the cards of a node with this memory (MiB) and number of cards, without the unhealthy ones.
 
     Raises:
-        DeviceTextError: it offers too many cards.
+        DeviceTextError: it has too many cards.
     """
     if number > MOST_CARDS:
         raise DeviceTextError(f"it offers {number} cards, more than {MOST_CARDS}")
@@ -194,12 +194,12 @@ def _number(value: object) -> int:
 
 
 def record_text(containers: Iterable[Sequence[Slice]], vendor: str) -> str:
-    """The slices of each container as device plugins read them."""
+    """Format the slices of each container for device plugins."""
     return ";".join(["".join([f"{s.card},{vendor},{s.memory},{s.cores}:" for s in slices]) for slices in containers])
 
 
 def read_record(text: str) -> tuple[tuple[Slice, ...], ...]:
-    """The slices of each container in a record.
+    """Parse the slices of each container in a record.
 
     Raises:
         DeviceTextError: the record is too long or malformed.
@@ -216,13 +216,13 @@ def _slice(entry: str) -> Slice:
 
 
 def mig_instance(card: str) -> tuple[str, int, int] | None:
-    """The card, the group and the position in the id of a MIG instance; None if it is the id of a card."""
+    """Return the card, group and position in the ID of a MIG instance; None for the ID of a whole card."""
     found = _INSTANCE.fullmatch(card)
     return (found[1], int(found[2]), int(found[3])) if found else None
 
 
 def read_indices(text: str) -> tuple[tuple[Slice, ...], ...]:
-    """The cards in `volcano.sh/gpu-index`; the amounts are not in it.
+    """Parse the cards in `volcano.sh/gpu-index`, which does not have the amounts.
 
     Raises:
         DeviceTextError: the text is too long or malformed.

@@ -1,7 +1,7 @@
 """Errors in objects, described for their authors.
 
-`ObjectError` is how reading (`kilauea.api.decode`) and checking (`kilauea.api.validate`) report. The rest of this
-module turns the errors of msgspec, which name Python types, into messages that name the field, the value and the fix.
+Decoding (`kilauea.api.decode`) and validation (`kilauea.api.validate`) report `ObjectError`s. The rest of this module
+converts the errors of msgspec, which name Python types, to messages that name the field, the value and the fix.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kilauea.api.kinds import SCHEDULING
 from kilauea.api.meta import Object
 
 CLUSTER_KINDS = frozenset(kind for kind, resource in SCHEDULING.items() if not resource.namespaced)
-"""The kinds, of those that are read, that are in no namespace."""
+"""The supported kinds that are cluster-scoped."""
 
 Path = tuple[str | int, ...]
 """Keys and list indexes from the top of a document, or of an object, to a field."""
@@ -29,14 +29,14 @@ class ObjectError(Exception):
     `str()` gives one line, e.g. `cluster.yaml: Pod ns/web-1: spec.priority: expected an integer, got "high"`.
 
     Attributes:
-        source: the file, or where else the bytes came from; may be empty.
-        index: number of the document in the source, from 0.
-        kind: kind of the object, if known.
-        object: `namespace/name`, or the name for kinds without a namespace; empty if not known.
-        field: path of the field; it starts at the document (`items[3].kind`) when the object is not known.
-        message: what is wrong, with the value, and what to do.
-        line: line in the source, from 1; 0 if not known.
-        column: column in that line, from 1.
+        source: the file or other source; may be empty.
+        index: the number of the document in the source, from 0.
+        kind: the kind of the object, if known.
+        object: `namespace/name`, or the name for cluster-scoped kinds; empty if not known.
+        field: the path of the field; it starts at the document (`items[3].kind`) if the object is not known.
+        message: the error, with the value and the fix.
+        line: the line in the source, from 1; 0 if not known.
+        column: the column in that line, from 1.
     """
 
     source: str = ""
@@ -49,7 +49,7 @@ class ObjectError(Exception):
     column: int = 0
 
     def __str__(self) -> str:
-        """One line: source, position, object, field, message, as far as they are known."""
+        """Return one line: source, position, object, field and message, as far as known."""
         position = f"line {self.line}, column {self.column}" if self.line else ""
         subject = " ".join(part for part in (self.kind, self.object) if part)
         if not self.object and not position:
@@ -58,12 +58,12 @@ class ObjectError(Exception):
 
 
 def kind_of(obj: Object) -> str:
-    """Kind of an object; that of its type where the object does not say."""
+    """Return the kind of an object, or of its type if the object does not have one."""
     return obj.kind or type(obj).__name__
 
 
 def object_label(obj: Object) -> str:
-    """`namespace/name`, or the name alone for kinds without a namespace: how messages call an object."""
+    """Return the name of an object in messages: `namespace/name`, or the name for cluster-scoped kinds."""
     return obj.name if kind_of(obj) in CLUSTER_KINDS else obj.key
 
 
@@ -95,7 +95,7 @@ _ANY_KEY = "..."
 
 
 def path_text(path: Path) -> str:
-    """`spec.containers[0].image`; keys that are not identifiers are in brackets, as Kubernetes writes them."""
+    """Format a path: `spec.containers[0].image`; other keys than identifiers are in brackets, as in Kubernetes."""
     text = ""
     for step in path:
         if isinstance(step, str) and _IDENTIFIER.fullmatch(step):
@@ -106,7 +106,7 @@ def path_text(path: Path) -> str:
 
 
 def _value_text(value: object) -> str:
-    """A value as messages show it: short, and as JSON."""
+    """Format a value for messages: short, and as JSON."""
     if isinstance(value, list):
         return "a list"
     if isinstance(value, dict):
@@ -119,7 +119,7 @@ def _value_text(value: object) -> str:
 
 
 def _expectation(types: str, got: str, value: str) -> str:
-    """`expected an integer, got "high"`, with a hint where quotes are what is missing."""
+    """Return `expected an integer, got "high"`, with a hint if quotes are missing."""
     names = [name for name in types.split(" | ") if name != "null"]
     if "float" in names and "int" in names:
         names.remove("int")
@@ -129,7 +129,7 @@ def _expectation(types: str, got: str, value: str) -> str:
 
 
 def _find(tree: Any, path: list[str | int], got: str) -> tuple[list[str | int], Any] | None:
-    """The real path and value at a path in which `...` stands for any key, where the value is of the type `got`."""
+    """Return the real path and value for a path in which `...` is any key, if the value has the type `got`."""
     if not path:
         return ([], tree) if _TYPE_NAMES.get(type(tree)) == got else None
     step, rest = path[0], path[1:]
@@ -147,12 +147,12 @@ def _find(tree: Any, path: list[str | int], got: str) -> tuple[list[str | int], 
 
 
 def _steps(location: str) -> list[str | int]:
-    """The path that msgspec writes as `$.spec.containers[0].resources.requests[...]`."""
+    """Parse a path of msgspec, such as `$.spec.containers[0].resources.requests[...]`."""
     return [int(found[2]) if found[2] else found[1] or _ANY_KEY for found in _STEP.finditer(location.removeprefix("$"))]
 
 
 def explain(error: Exception, tree: object) -> tuple[Path, str]:
-    """Field path and message for an error of msgspec about an object, of which `tree` is the untyped form."""
+    """Return field path and message for an error of msgspec about an object, whose untyped form is `tree`."""
     text = str(error)
     expected = _EXPECTED.fullmatch(text)
     if expected:

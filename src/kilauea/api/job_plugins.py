@@ -1,8 +1,7 @@
 """The plugins that a Volcano job may name in `spec.plugins`, and their arguments.
 
-Arguments have the form of flags in Go: `--port=22`, `-port=22`, or `--port` and `22` one after the other; one that only
-says yes or no takes its value behind `=`, and is yes without. The controller of jobs reads them, and admission warns of
-those that it will not like.
+Arguments have the format of Go flags: `--port=22`, `-port=22`, or `--port` followed by `22`; a boolean one takes a
+value only after `=`, and is true without. The job controller parses them, and admission warns about invalid ones.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ Texts = Annotated[dict[str, str], msgspec.Meta(description="a map from names to 
 
 
 class PluginFault(Exception):
-    """A plugin that does not exist, or that cannot use its arguments or the job.
+    """A plugin does not exist, or cannot use its arguments or the job.
 
     Attributes:
-        plugin: its name.
-        why: what is wrong and what to do, in words.
+        plugin: the name of the plugin.
+        why: the error and the remedy.
     """
 
     def __init__(self, plugin: str, why: str) -> None:
@@ -42,7 +41,7 @@ class PluginFault(Exception):
         self.why = why
 
 
-# --- what each plugin takes
+# --- arguments of each plugin
 
 
 class Arguments(msgspec.Struct, frozen=True, rename="kebab"):
@@ -142,7 +141,7 @@ ARGUMENTS: Mapping[str, type[Arguments]] = {
     "hcclrank": HcclrankArguments,
     "ringsconfigmap": RingsConfigMapArguments,
 }
-"""Arguments of each plugin; in the order in which plugins act: hcclrank reads the rank that pytorch writes."""
+"""Arguments of each plugin, in the order in which plugins run: hcclrank reads the rank that pytorch writes."""
 
 
 # --- reading
@@ -152,13 +151,13 @@ Kind = TypeVar("Kind", bound=Arguments)
 
 
 class _Flag(NamedTuple):
-    """An argument as it is written.
+    """An argument as written.
 
     Attributes:
         text: the argument.
-        field: which it is; None if there is no such argument.
-        value: the text of its value; None if there is none.
-        switch: the argument of yes or no before it, if it looks like the value of that one.
+        field: the field; None if the argument is unknown.
+        value: the text of its value; None without a value.
+        switch: the boolean argument before it, if it looks like the value of that.
     """
 
     text: str
@@ -168,17 +167,17 @@ class _Flag(NamedTuple):
 
 
 def read(plugin: str, kind: type[Kind], given: Sequence[str]) -> Kind:
-    """The arguments of a plugin; those that it does not know are left out.
+    """Parse the arguments of a plugin; unknown ones are ignored.
 
     Raises:
-        PluginFault: one that it knows has a value that it cannot use, or none.
+        PluginFault: a known argument has an invalid value, or none.
     """
     values = {each.field.name: _value(plugin, each.field, each.value) for each in _flags(kind, given) if each.field}
     return kind(**values)
 
 
 def unknown_arguments(plugins: Mapping[str, Sequence[str] | None]) -> list[str]:
-    """For each argument that a plugin of a job does not know, which one it is and what the plugin takes."""
+    """Return a message for each unknown argument of a job's plugins, with the supported ones."""
     return [
         f"spec.plugins.{name}: unknown argument '{each.text}' is ignored: {_help(each, kind)}"
         for name, kind in ARGUMENTS.items()
@@ -188,7 +187,7 @@ def unknown_arguments(plugins: Mapping[str, Sequence[str] | None]) -> list[str]:
 
 
 def wrong_arguments(plugins: Mapping[str, Sequence[str] | None]) -> list[str]:
-    """For each plugin of a job that has an argument it cannot use, why."""
+    """Return a message for each plugin of a job with an invalid argument."""
     errors = []
     for name, kind in ARGUMENTS.items():
         try:
@@ -199,15 +198,15 @@ def wrong_arguments(plugins: Mapping[str, Sequence[str] | None]) -> list[str]:
 
 
 def argument_value(kind: type[Arguments], given: Sequence[str], flag: str) -> str | None:
-    """Return the value that a job gives to one argument, as text; None if it gives none."""
+    """Return the value of one argument in a job, as text; None if not given."""
     values = [each.value for each in _flags(kind, given) if each.field is not None and each.field.encode_name == flag]
     return values[-1] if values else None
 
 
 def _flags(kind: type[Arguments], given: Sequence[str]) -> Iterator[_Flag]:
-    """Each argument with the text of its value; the text after an unknown one, unless a flag, is its value."""
+    """Yield each argument with the text of its value; a text after an unknown one is its value, unless a flag."""
     if not given:
-        return  # as for most jobs, so that the types of all plugins need not be looked through
+        return  # the common case, in which the types of all plugins need not be searched
     known = {each.encode_name: each for each in fields(kind)}
     rest, switch = list(reversed(given)), ""
     while rest:
@@ -240,7 +239,7 @@ def _help(flag: _Flag, kind: type[Arguments]) -> str:
 
 
 def _value(plugin: str, field: FieldInfo, text: str | None) -> Any:
-    """The value that a text stands for."""
+    """Parse a value."""
     flag = field.encode_name
     if text is None:
         raise PluginFault(plugin, f"argument --{flag} has no value: write --{flag}={default_text(field)}")
@@ -258,7 +257,7 @@ def _value(plugin: str, field: FieldInfo, text: str | None) -> Any:
 
 
 def default_text(field: FieldInfo) -> str:
-    """The default of an argument, as a job would write it."""
+    """Return the default of an argument, formatted as in a job."""
     default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
     if isinstance(default, bool):
         return str(default).lower()
@@ -266,7 +265,7 @@ def default_text(field: FieldInfo) -> str:
 
 
 def _converted(field: FieldInfo, text: str) -> tuple[Any, str]:
-    """The value of an argument whose type restricts it, or None if it does not conform; and what it takes, in words."""
+    """Return the value of a restricted argument, or None if invalid; and a description of the valid values."""
     wanted = msgspec.inspect.type_info(field.type)
     message, kind = "a number", wanted
     if isinstance(wanted, msgspec.inspect.Metadata):

@@ -1,7 +1,7 @@
-"""The table of kinds: group, version, plural, kind and scope of each, as addresses name them.
+"""The table of kinds: group, version, plural, kind and scope of each.
 
-All parts of Kilauea take these facts from here: clients, controllers and commands, the decoder, the definitions of the
-custom resources, and the controllers that look at every kind.
+It is used by clients, controllers and commands, the decoder, the definitions of the custom resources, and the
+controllers that watch every kind.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceS
 RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
 CLAIM_TEMPLATES = Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
 TAINT_RULES = Resource("resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", False)
-"""Kubernetes serves it in beta and alpha versions only."""
+"""Kubernetes serves it only in beta and alpha versions."""
 
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
@@ -108,7 +108,7 @@ KUBERNETES_POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "
 WORKLOADS = Resource("scheduling.k8s.io", "v1alpha2", "workloads", "Workload")
 """Templates of such groups, which controllers read."""
 KUBERNETES_GROUP = f"{KUBERNETES_POD_GROUPS.kind}.{KUBERNETES_POD_GROUPS.group}"
-"""The name of that kind where kinds are told apart by their names."""
+"""The name of that kind where kinds are distinguished by name."""
 
 NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", False)
 DYNAMIC = (DEVICE_CLASSES, RESOURCE_CLAIMS, CLAIM_TEMPLATES, RESOURCE_SLICES)
@@ -125,7 +125,7 @@ BUILT_IN = (
     *(KUBERNETES_POD_GROUPS, WORKLOADS, LEASES, RUNTIME_CLASSES, ENDPOINT_SLICES, *DYNAMIC, TAINT_RULES),
     *(FLOW_SCHEMAS, PRIORITY_LEVELS),
 )
-"""All kinds that our API server stores without a definition, in the order of its discovery."""
+"""All kinds that our API server stores without a definition, in discovery order."""
 
 SCHEDULING = {KUBERNETES_GROUP: KUBERNETES_POD_GROUPS} | {
     each.kind: each
@@ -136,11 +136,11 @@ SCHEDULING = {KUBERNETES_GROUP: KUBERNETES_POD_GROUPS} | {
         *(*DYNAMIC, TAINT_RULES),
     )
 }
-"""The kinds that scheduling reads, by kind."""
+"""The kinds that the scheduler reads, by kind."""
 
 
 def defined_kind(definition: Obj) -> Resource | None:
-    """The kind that a CustomResourceDefinition adds, in the version that is stored; None unless it is established."""
+    """Return the kind of a CustomResourceDefinition in its storage version; None unless it is established."""
     conditions = (definition.get("status") or {}).get("conditions") or ()
     if not any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
         return None

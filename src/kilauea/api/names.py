@@ -1,4 +1,4 @@
-"""Checks of names, and of keys and values of labels, with the messages of Kubernetes."""
+"""Checks of names and of label keys and values, with the messages of Kubernetes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def path_segment_problems(text: str) -> tuple[str, ...]:
 
 
 def _name_problems(text: str, form: str, limit: int, words: str) -> tuple[str, ...]:
-    """Length and form of a name."""
+    """Return the errors in the length and format of a name."""
     found = [f"must be no more than {limit} characters"] if len(text.encode()) > limit else []
     if _NAMES[form].fullmatch(text):
         return tuple(found)
@@ -83,7 +83,7 @@ def _name_problems(text: str, form: str, limit: int, words: str) -> tuple[str, .
 
 @remembered(4096)
 def qualified_name_problems(text: str) -> tuple[str, ...]:
-    """Return the errors in a qualified name (a key of labels and annotations): a name, maybe after a domain and `/`."""
+    """Return the errors in a qualified name (a label or annotation key): a name with an optional domain prefix."""
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
         form = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"

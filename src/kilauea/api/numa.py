@@ -1,4 +1,4 @@
-"""Texts about NUMA nodes: sets of processors (`0-3,8`), and the annotation with the NUMA nodes assigned to a pod."""
+"""Text formats of NUMA nodes: CPU sets (`0-3,8`), and the annotation with the NUMA nodes assigned to a pod."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 
 DECISION = "volcano.sh/topology-decision"
-"""On a pod: the resources that it was given, by NUMA node, as JSON."""
+"""On a pod: its allocated resources by NUMA node, as JSON."""
 MOST_CPUS = 4096
-"""Ids of processors are below this."""
+"""Exclusive upper limit of CPU IDs."""
 
 _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
 def parse_cpuset(text: str) -> int:
-    """The processors of a list such as `0-3,8`, as a mask with a bit for each.
+    """Parse a CPU list such as `0-3,8` into a bit mask.
 
     Raises:
         ValueError: it is not a list of ids and ranges of ids below `MOST_CPUS`; names the value and the form.
@@ -35,13 +35,13 @@ def parse_cpuset(text: str) -> int:
 
 
 def decision_text(cpus: Mapping[int, int]) -> str:
-    """The annotation for numbers of processors by NUMA node."""
+    """Return the annotation for numbers of CPUs by NUMA node."""
     numa = {str(node): {"cpu": str(count)} for node, count in sorted(cpus.items())}
     return msgspec.json.encode({"numa": numa}).decode()
 
 
 def parse_decision(text: str) -> dict[int, int]:
-    """Numbers of processors by NUMA node in the annotation; what cannot be read counts for none."""
+    """Parse the numbers of CPUs by NUMA node in the annotation; invalid parts count as none."""
     try:
         document: Any = msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):

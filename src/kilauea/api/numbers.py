@@ -1,4 +1,4 @@
-"""Numbers in texts that users choose, such as annotations: reading them is cheap, whatever their length."""
+"""Parsing of numbers in user-defined texts such as annotations, which is cheap for any length."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ _DIGITS = len(str(LARGEST))
 
 
 def whole_number(text: str) -> int | None:
-    """The number that decimal digits stand for, at most `LARGEST`; None for any other text.
+    """Parse decimal digits, at most `LARGEST`; return None for any other text.
 
-    Python itself refuses to read more than 4,300 digits, with an error where none is expected.
+    Python raises an unexpected error for more than 4,300 digits.
     """
     if not (text.isascii() and text.isdigit()):
         return None

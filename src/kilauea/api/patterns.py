@@ -1,6 +1,6 @@
-"""Regular expressions in objects, read and matched by RE2 as Kubernetes does: in time linear in the text.
+"""Regular expressions in objects, compiled and matched by RE2 as in Kubernetes, in linear time.
 
-Errors have the words of Go's `regexp`, which users of Kubernetes know.
+Errors have the messages of Go's `regexp`, which users of Kubernetes know.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Protocol
 import re2
 
 LONGEST = 8192
-"""Characters of the longest pattern; its program grows with them, and the time of a search with the program."""
+"""Maximum characters of a pattern, which determine the size of its program and the time of a search."""
 MEMORY = 2 << 20
-"""Bytes that one compiled pattern may take; RE2 refuses larger programs, and drops states beyond it."""
+"""Maximum bytes of a compiled pattern; RE2 rejects larger programs, and drops states beyond it."""
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.max_mem = MEMORY
@@ -33,7 +33,7 @@ _WORDS = {
     "invalid named capture group": "invalid named capture",
     "pattern too large - compile failed": "expression too large",
 }
-"""Words of RE2 and of Go's `regexp` for the same error."""
+"""Messages of RE2 with those of Go's `regexp` for the same error."""
 
 
 class Found(Protocol):
@@ -46,15 +46,15 @@ class Pattern(Protocol):
     """A pattern that searches texts."""
 
     def search(self, text: str, /) -> Found | None:
-        """The first match in a text."""
+        """Return the first match in a text."""
 
 
 @lru_cache(maxsize=128)
 def pattern_of(text: str) -> Pattern:
-    """The pattern that a text stands for.
+    """Compile a pattern.
 
     Raises:
-        ValueError: it is not a regular expression of RE2, or too large; with Go's words.
+        ValueError: it is not valid for RE2, or too large; with Go's message.
     """
     if len(text) > LONGEST:
         raise ValueError(f"error parsing regexp: expression too large: it is longer than {LONGEST} characters")
@@ -70,7 +70,7 @@ def pattern_of(text: str) -> Pattern:
 
 
 def find_all(pattern: str, text: str) -> list[str]:
-    """All matches in a text that do not overlap, in order.
+    """Return all non-overlapping matches in a text, in order.
 
     Raises:
         ValueError: the pattern is invalid.

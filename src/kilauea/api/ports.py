@@ -1,8 +1,8 @@
 """Interfaces between packages that do not import each other: an API, and controllers that a driver runs.
 
-`Api` is an API server as a component sees it; the client speaks HTTP to any Kubernetes, and in one process a direct
-transport takes its place. A `Controller` is pure: it is asked about one key, looks at a `View` of objects that watches
-keep fresh, and answers with operations; its driver carries them out. The runtime hands the implementations in.
+`Api` is the interface of an API server; the client uses HTTP with any Kubernetes, or a direct transport within one
+process. A `Controller` is pure: it reconciles one key with a `View` of objects that watches update, and returns
+operations, which its driver executes. The runtime provides the implementations.
 
 Objects are decoded JSON (dictionaries). Those in a view are shared and must not be changed.
 """
@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 Obj = Mapping[str, Any]
-"""An object of the API, to be read."""
+"""A read-only object of the API."""
 
 PatchType = Literal["json", "merge", "strategic", "apply"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
 
 class Resource(NamedTuple):
-    """A kind as its address names it."""
+    """A kind, with the names in its path."""
 
     group: str
     """Empty for the core group."""
@@ -32,27 +32,27 @@ class Resource(NamedTuple):
 
     @property
     def api_version(self) -> str:
-        """As objects write it."""
+        """The `apiVersion` of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
 ALL_KINDS = Resource("*", "*", "*", "*")
-"""In an interest: every kind that the server stores except events, also kinds that definitions add later."""
+"""In an interest: every kind that the server stores except events, including kinds that definitions add later."""
 
 
 class Key(NamedTuple):
-    """The key of an object; the namespace is empty for kinds without one."""
+    """The key of an object; the namespace is empty for cluster-scoped kinds."""
 
     namespace: str
     name: str
 
     def __str__(self) -> str:
-        """`namespace/name`, or the name."""
+        """Return `namespace/name`, or the name."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 def key_of(obj: Obj) -> Key:
-    """The key of an object."""
+    """Return the key of an object."""
     metadata = obj["metadata"]
     return Key(metadata.get("namespace", ""), metadata["name"])
 
@@ -62,15 +62,15 @@ def key_of(obj: Obj) -> Key:
 
 @dataclass
 class ApiError(Exception):
-    """An answer other than success, as `metav1.Status` words it.
+    """An error response, with the content of its `metav1.Status`.
 
     Attributes:
-        code: HTTP status; 0 if there was no answer.
-        reason: e.g. NotFound, AlreadyExists, Conflict, Invalid, Expired, TooManyRequests.
-        message: in words.
-        details: as given, with causes.
-        retry_after: seconds after which to try again; 0 if not said.
-        reported: True if the connection has logged it, so that callers which try again need not.
+        code: the HTTP status code; 0 without a response.
+        reason: the reason, e.g. NotFound, AlreadyExists, Conflict, Invalid, Expired, TooManyRequests.
+        message: the message.
+        details: the details, with causes.
+        retry_after: seconds after which to retry; 0 if not given.
+        reported: True if the connection has logged it, so that callers that retry need not.
     """
 
     code: int
@@ -81,12 +81,12 @@ class ApiError(Exception):
     reported: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
-        """The message."""
+        """Return the message."""
         return self.message
 
 
 class Holder(Protocol):
-    """Something in this process that keeps an object anyway; its `value` may take time to read."""
+    """A record in this process that stores an object anyway; reading its `value` may take time."""
 
     @property
     def value(self) -> bytes:
@@ -100,35 +100,35 @@ class Holder(Protocol):
 
     @property
     def decoded(self) -> dict[str, Any] | None:
-        """The object, if it is kept decoded as well, as those are that have just been written; None else."""
+        """The decoded object if it is kept, as for recently written ones; None otherwise."""
         ...
 
 
 Text = bytes | Holder
-"""The text of an object, or what keeps it anyway."""
+"""The text of an object, or the record that stores it."""
 
 
 LARGEST_DECODED = 16 * 1024
-"""Bytes of an object from which on caches do not keep it decoded, too.
+"""Bytes of an object from which caches do not also keep it decoded.
 
-Decoded it takes ten times as much, and clients may write a thousand objects of a megabyte that take little compressed.
+Decoded, it uses ten times the memory, and clients may write a thousand objects of a megabyte that compress well.
 """
 
 
 def bytes_of(text: Text) -> bytes:
-    """The bytes of an object."""
+    """Return the bytes of an object."""
     return text if isinstance(text, bytes) else text.value
 
 
 def is_kept_decoded(text: Text) -> bool:
-    """Return True if caches may keep an object decoded, beside this text."""
+    """Return True if caches may also keep an object decoded."""
     return (len(text) if isinstance(text, bytes) else text.length) <= LARGEST_DECODED
 
 
 class Listed(NamedTuple):
-    """All objects of a kind as they were at one version, each as its bytes.
+    """All objects of a kind at one version, each as bytes.
 
-    `holders` are what keeps them, one for each, in the process of a server: to keep those takes no memory.
+    `holders` are the records that store them in the process of a server, one for each; keeping those takes no memory.
     """
 
     items: Sequence[bytes]
@@ -137,14 +137,14 @@ class Listed(NamedTuple):
 
     @property
     def texts(self) -> Sequence[Text]:
-        """The objects in the form to keep."""
+        """Return the objects in the form to keep."""
         return self.holders or self.items
 
 
 class Seen(NamedTuple):
-    """One event of a watch. A bookmark has only a version; an error has ended as an `ApiError` before.
+    """One event of a watch. A bookmark has only a version; errors are raised as `ApiError`.
 
-    `holder` is what keeps the object, in the process of a server: to keep that takes no memory.
+    `holder` is the record that stores the object in the process of a server; keeping it takes no memory.
     """
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
@@ -157,7 +157,7 @@ class Api(Protocol):
     """An API server. All calls raise `ApiError`; a lost connection is one with code 0."""
 
     async def get(self, resource: Resource, key: Key, subresource: str = "") -> dict[str, Any]:
-        """One object."""
+        """Return one object."""
         ...
 
     async def list(
@@ -168,27 +168,27 @@ class Api(Protocol):
         fields: str = "",
         reduce: Callable[[bytes], bytes] | None = None,
     ) -> Listed:
-        """All objects of a kind, of all namespaces if none is named, read page by page.
+        """Return all objects of a kind, in all namespaces unless one is named, read page by page.
 
-        `reduce` is called with each object as it arrives, and the list has what it returns: all objects of a large
-        cluster take several times the memory of what a reader needs of them.
+        `reduce` is called with each object as it arrives, and the list has its results: all objects of a large cluster
+        use several times the memory of the parts that a reader needs.
         """
         ...
 
     async def check_list(self, resource: Resource) -> None:
-        """Raise the error that a list of a kind would have; reads at most one object."""
+        """Raise the error that listing a kind would raise; reads at most one object."""
         ...
 
     def watch(
         self, resource: Resource, version: str, namespace: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[Seen]]:
-        """Yield the events after a version, in batches, with bookmarks; ends when the server ends it."""
+        """Yield the events after a version, in batches, with bookmarks, until the server ends the watch."""
         ...
 
     async def create(
         self, resource: Resource, namespace: str, body: Obj, subresource: str = "", name: str = ""
     ) -> dict[str, Any]:
-        """Create an object; with a subresource (`binding`, `eviction`) that of the named object."""
+        """Create an object, or a subresource (`binding`, `eviction`) of the named object."""
         ...
 
     async def update(self, resource: Resource, body: Obj, subresource: str = "") -> dict[str, Any]:
@@ -205,7 +205,7 @@ class Api(Protocol):
         manager: str = "",
         force: bool = False,
     ) -> bytes:
-        """Change an object; returns it as its bytes, as watches do, since few want to know more than its version."""
+        """Change an object; return it as bytes, as watches do, since most callers need only its version."""
         ...
 
     async def delete(
@@ -217,11 +217,11 @@ class Api(Protocol):
         grace: int | None = None,
         propagation: Propagation = "Background",
     ) -> None:
-        """Delete an object, if it still has this uid."""
+        """Delete an object if it still has this UID."""
         ...
 
     async def delete_all(self, resource: Resource, namespace: str = "") -> bool:
-        """Delete all objects of a kind, of all namespaces if none is named; returns True if none is left."""
+        """Delete all objects of a kind, in all namespaces unless one is named; return True if none are left."""
         ...
 
 
@@ -229,48 +229,48 @@ class Api(Protocol):
 
 
 class View(Protocol):
-    """Objects of the kinds that a controller watches, as the watches know them; without their `managedFields`."""
+    """Cached objects of the kinds that a controller watches, without their `managedFields`."""
 
     def get(self, resource: Resource, key: Key) -> Obj | None:
-        """One object."""
+        """Return one object."""
         ...
 
     def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:
-        """All objects of a kind, or those of a namespace, in order of their keys."""
+        """Return all objects of a kind, or those in a namespace, ordered by key."""
         ...
 
     def owned(self, resource: Resource, uid: str, namespace: str, most: int | None = None) -> Sequence[Obj]:
-        """Objects of a kind of which the one with this uid is an owner, in order of their keys.
+        """Return objects of a kind with this UID as an owner, ordered by key.
 
         Args:
             resource: the kind.
-            uid: of the owner.
-            namespace: of the owner, as objects of other namespaces cannot have it, whatever they say; empty for all.
-            most: so many of them at most, which may be few of thousands; None for all.
+            uid: the UID of the owner.
+            namespace: the namespace of the owner, as it cannot own objects in other namespaces; empty for all.
+            most: the maximum number of objects, as there may be thousands; None for all.
         """
         ...
 
     def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
-        """Objects of a kind with a label, in order of their keys; only labels that a controller names as indexed."""
+        """Return objects of a kind with a label that a controller has declared as indexed, ordered by key."""
         ...
 
     def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
-        """Objects of a kind for which an index that a controller has given says this value, in order of their keys."""
+        """Return objects of a kind with this value in an index that a controller has declared, ordered by key."""
         ...
 
     def count_indexed(self, resource: Resource, index: str, value: str) -> int:
-        """Return the number of these objects, none of which is looked at."""
+        """Return the number of these objects, without decoding them."""
         ...
 
     def aggregate(self, resource: Resource, name: str, value: str) -> Aggregate | None:
-        """The aggregate that a controller has given this name, of the objects with a value; None if there are none."""
+        """Return the aggregate with this name of the objects with a value; None without objects."""
         ...
 
 
 class Aggregate(Protocol):
-    """Facts about many objects that are kept up to date object by object, so that a look at all of them reads none.
+    """Facts about many objects that are updated incrementally, so that using them does not read the objects.
 
-    They follow from what the objects are now, whatever happened before.
+    They depend only on the current objects, and not on earlier states.
     """
 
     def __len__(self) -> int:
@@ -278,11 +278,11 @@ class Aggregate(Protocol):
         ...
 
     def put(self, key: Key, obj: Obj) -> None:
-        """An object has come, or has changed."""
+        """Add an object, or update it."""
         ...
 
     def drop(self, key: Key) -> None:
-        """An object is gone, or has another value; it need not have been put."""
+        """Remove an object that was deleted or has another value, if present."""
         ...
 
 
@@ -290,8 +290,8 @@ class Aggregation(NamedTuple):
     """A way to aggregate objects of a kind.
 
     Attributes:
-        by: returns the value of an object, as the function of an index does; one with the empty text is left out.
-        new: makes the aggregate of a value.
+        by: returns the value of an object, like the function of an index; objects with an empty value are excluded.
+        new: creates the aggregate of a value.
     """
 
     by: Callable[[Obj], str]
@@ -299,22 +299,22 @@ class Aggregation(NamedTuple):
 
 
 class Wording(NamedTuple):
-    """The reason of an event about a refusal, and the words before the server's."""
+    """The reason of an event about a rejection, and the prefix of the server's message."""
 
     reason: str
     words: str
 
 
 CREATION_REFUSED = Wording("FailedCreate", "Error creating: ")
-"""The words of Kubernetes' controllers."""
+"""The wording of Kubernetes controllers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
     """Create an object; an existing one is not an error.
 
-    A refusal by the server (not a lost connection) is reported on `about`, if given, as a Warning of the reason and
-    with the words of `wording`.
+    A rejection by the server (not a lost connection) is reported on `about`, if given, as a Warning with the reason and
+    prefix of `wording`.
     """
 
     resource: Resource
@@ -325,7 +325,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Change an object; a missing one is not an error, one of another version (if one is given) is reconciled again."""
+    """Change an object; a missing one is not an error, one at another version (if given) is reconciled again."""
 
     resource: Resource
     key: Key
@@ -337,7 +337,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete an object if it still has this uid; a missing one is not an error."""
+    """Delete an object if it still has this UID; a missing one is not an error."""
 
     resource: Resource
     key: Key
@@ -356,7 +356,7 @@ class Replace:
 
 
 class Reference(NamedTuple):
-    """One object, which another one of the same name does not stand for; without a uid, any of that name."""
+    """A reference to one object by UID; without a UID, to any object of that name."""
 
     resource: Resource
     key: Key
@@ -365,9 +365,9 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """Go on only if the server, too, says that these objects do not exist; otherwise ask about the key again.
+    """Continue only if these objects do not exist on the server either; otherwise reconcile the key again.
 
-    A view may lag, and each kind by itself: an object may be seen before its owner is.
+    A view may lag, independently for each kind: an object may be seen before its owner.
     """
 
     absent: Sequence[Reference]
@@ -379,9 +379,9 @@ class Remaining:
 
     Attributes:
         resource: the kind.
-        count: objects that still exist.
-        finalizers: how many of them wait for each finalizer.
-        grace: seconds that one of them may still take to end.
+        count: the number of remaining objects.
+        finalizers: the number of them that wait for each finalizer.
+        grace: the maximum remaining grace period in seconds.
         fault: the reason why they could not be deleted or listed; empty if they could.
     """
 
@@ -394,14 +394,14 @@ class Remaining:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """Delete all objects of these kinds, and go on only when none is left; otherwise ask again after some seconds.
+    """Delete all objects of these kinds, and continue only when none is left; otherwise retry after some seconds.
 
     Attributes:
         resources: the kinds.
-        namespace: in which; empty for everywhere.
-        again: seconds, for objects that finalizers or a grace period hold; more of them are asked for less often.
-        report: called with what is left; the change that it returns is made at once. With it, a kind that cannot be
-            deleted does not keep the others.
+        namespace: the namespace; empty for all.
+        again: seconds to wait for objects with finalizers or a grace period; longer for many objects.
+        report: called with the remaining objects; the change that it returns is made at once. With it, a kind that
+            cannot be deleted does not block the others.
     """
 
     resources: Sequence[Resource]
@@ -412,7 +412,7 @@ class Empty:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Tell of something about an object, as an Event; equal ones are counted together."""
+    """Record an Event about an object; equal ones are combined with a count."""
 
     about: Obj
     type: Literal["Normal", "Warning"]
@@ -425,9 +425,9 @@ Single = Create | Patch | Replace | Delete | Confirm | Empty | Record
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Chains of operations that need not wait for each other, each in order; one that fails ends only its own.
+    """Independent chains of operations, each executed in order; a failure ends only its own chain.
 
-    When all have ended, the whole has failed if one has.
+    When all have ended, the operation has failed if any chain has.
     """
 
     chains: Sequence[Sequence[Single]]
@@ -438,15 +438,15 @@ Operation = Single | Together
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a reconciliation: operations, and when to look again.
+    """The result of a reconciliation: operations, and the time of the next one.
 
     Attributes:
-        operations: to be carried out in order; the first that fails ends them, and the key is asked about again.
-        again: seconds after which to ask about the key even if nothing happens.
-        foreseen: True if this takes into account what the operation makes of the key's object, so that to see that is
-            no reason to ask; what others do is. Only where there is one, and it is a `Patch` with a version.
-        refused: given the reason of the event about a creation that the server refuses, and the server's message,
-            returns what to write about it. These operations are best effort: the key is asked about again in any case.
+        operations: executed in order; the first failure ends them, and the key is reconciled again.
+        again: seconds after which to reconcile the key even without changes.
+        foreseen: True if this accounts for the result of the operation on the key's object, so that seeing it does not
+            trigger a reconciliation, unlike changes by others. Only for a single `Patch` with a version.
+        refused: given the event reason for a rejected creation and the server's message, returns operations to report
+            it. These operations are best effort: the key is reconciled again in any case.
     """
 
     operations: Sequence[Operation] = ()
@@ -456,12 +456,12 @@ class Outcome:
 
 
 Steps = Generator[Sequence[Operation], None, Outcome]
-"""A reconciliation that looks at very many objects. After each step, the operations that it yields are carried out, and
+"""A reconciliation that reads very many objects. After each step, the operations that it yields are executed, and
 others have their turn; a failure is raised when all steps are done. The view may change between steps."""
 
 
 def finished(outcome: Outcome | Steps) -> Outcome:
-    """All of a reconciliation, with the operations of all of its steps."""
+    """Run a whole reconciliation, and return the operations of all steps."""
     if isinstance(outcome, Outcome):
         return outcome
     operations: list[Operation] = []
@@ -474,45 +474,45 @@ def finished(outcome: Outcome | Steps) -> Outcome:
 
 
 def no_keys(obj: Obj) -> Iterable[Key]:
-    """An object that is only looked up: `Interest.keys` of a kind of which no change makes a controller look."""
+    """Return no keys: `Interest.keys` of a kind that is only looked up, and never triggers a reconciliation."""
     return ()
 
 
 Texts = Callable[[Obj], "str | tuple[str, ...]"]
-"""The text that an index says of an object, or several."""
+"""Returns the index value of an object, or several."""
 
 
 def says(texts: Texts, obj: Obj, value: str) -> bool:
-    """Return True if an index says a text of an object."""
+    """Return True if an object has a value in an index."""
     said = texts(obj)
     return said == value if isinstance(said, str) else value in said
 
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """A kind that a controller wants to see, and about which keys an object of it makes it look.
+    """A kind that a controller watches, and the keys to reconcile when its objects change.
 
     Attributes:
         resource: the kind; `ALL_KINDS` for every kind.
-        keys: keys that an object concerns, e.g. its own, or its owner's.
-        labels: labels by which the controller looks objects up.
-        indexes: further look-ups, each a function of an object by a name, such as `spec.nodeName`; an object for
-            which it says the empty text is not in it, one for which it says several texts is found by each. Two
-            controllers that give the same name mean the same function.
-        aggregates: facts about all objects with the same value, each by a name, as with indexes.
-        delay: seconds by which a look may be put off, so that many changes make one look (a thousand pods that start
-            are not a thousand reconciliations of their owner); what is due sooner for another reason is not put off.
-        always: keys to ask about once the view is complete, although no object may concern them (yet).
+        keys: returns the keys that an object concerns, e.g. its own, or its owner's.
+        labels: the labels by which the controller looks up objects.
+        indexes: other indexes by name, such as `spec.nodeName`, each a function of an object; an object with an empty
+            value is not in the index, one with several values is found by each. Controllers that use the same name
+            mean the same function.
+        aggregates: facts about all objects with the same value, by name, like indexes.
+        delay: seconds by which a reconciliation may be delayed, so that many changes cause only one (a thousand pods
+            that start do not cause a thousand reconciliations of their owner); one due sooner is not delayed.
+        always: keys to reconcile once the view is complete, even if no object concerns them yet.
         fields: paths of the fields that the controller and these functions read, such as `metadata.finalizers` or, of
             each item of a list, `spec.volumes[].name`; None for all. The view keeps a field if any interest requests
             it, and always what identifies an object, its owners, and when it was deleted.
         matters: returns True for a change, from an object's old state to its new one (None for no object), that
-            makes the controller look; every change does if there is no such function.
+            triggers a reconciliation; every change does without such a function.
         signs: paths of fields of which an object has at least one if it concerns any key or is in any index, unless
             it is deleted; None for no such fields. Of objects without them a view need not read more than their keys.
-        unless: returns True for a key about which, as the view is, a change of an object of this kind gives nothing to
-            do, such as that of a node that is well when a pod comes; what makes it False must concern the key, too.
-            None for no such keys.
+        unless: returns True for a key that, given the view, needs no reconciliation after a change of an object of this
+            kind, such as that of a healthy node when a pod is added; changes that make it False must also concern the
+            key. None for no such keys.
     """
 
     resource: Resource
@@ -529,11 +529,11 @@ class Interest:
 
 
 class Controller(Protocol):
-    """Keeps objects as they should be, one key at a time; equal views give equal outcomes."""
+    """Reconciles objects, one key at a time; equal views give equal outcomes."""
 
     @property
     def name(self) -> str:
-        """In logs and events."""
+        """The name in logs and events."""
         ...
 
     @property
@@ -544,7 +544,7 @@ class Controller(Protocol):
     def reconcile(self, key: Key, view: View, now: int) -> Outcome | Steps:
         """Return the operations that a key needs; `now` in microseconds since 1970.
 
-        Asked again, it may trust the view to show what was written for this key before.
+        In later calls, the view includes the writes for this key.
         """
         ...
 
@@ -552,16 +552,16 @@ class Controller(Protocol):
 class Clock(Protocol):
     """Time, so that it can be a virtual one.
 
-    `now` is for what people read and for what objects say; it may be set, forward or backward. Every wait, pause
-    and deadline of a process goes by `monotonic`.
+    `now` is for users and objects; it may be set forward or backward. All waits, pauses and deadlines of a process use
+    `monotonic`.
     """
 
     def now(self) -> int:
-        """The time of day: microseconds since 1970."""
+        """Return the wall-clock time: microseconds since 1970."""
         ...
 
     def monotonic(self) -> int:
-        """Microseconds since a fixed moment; never goes backward, whatever becomes of the time of day."""
+        """Return microseconds since a fixed time; never goes backward, regardless of wall-clock time."""
         ...
 
     async def sleep(self, seconds: float) -> None:

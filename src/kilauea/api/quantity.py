@@ -1,15 +1,14 @@
 """Kubernetes quantities ("500m", "1.5Gi", "1e3") as exact integers, and back to canonical text.
 
-Everything above counts resources in whole numbers: milli-units for cpu and extended resources, bytes for memory and
-storage, plain counts for pods. This module is the only place that knows how the text of a quantity becomes such a
-number. No float takes part: a float that comes from JSON is read by its shortest decimal text (`repr`), so 0.1 is one
-tenth and not the binary fraction next to it.
+All other packages count resources in integers: milli-units for cpu and extended resources, bytes for memory and
+storage, plain counts for pods. Only this module converts the text of a quantity to such a number. It does not use float
+arithmetic: a float from JSON is read by its shortest decimal text (`repr`), so 0.1 is exactly one tenth.
 
-Rounding: what does not divide into the unit asked is rounded away from zero, so a request of "1u" of cpu is 1
-milli-core and "-1u" is -1, as `Quantity.ScaledValue` of apimachinery does it.
+Rounding: fractions of the requested unit are rounded away from zero, so a request of "1u" of cpu is 1 milli-core and
+"-1u" is -1, as in `Quantity.ScaledValue` of apimachinery.
 
-Where this is stricter than apimachinery: text without a digit ("", "-", "m") is an error and not zero, and an amount
-that cannot be counted exactly up to 2**53 is an error and is not clipped.
+This is stricter than apimachinery: text without a digit ("", "-", "m") is an error and not zero, and an amount beyond
+2**53 is an error and is not clipped.
 """
 
 from __future__ import annotations
@@ -25,24 +24,24 @@ from kilauea.api.meta import ResourceMap
 from kilauea.api.remembered import remembered, remembered_items
 
 LARGEST = 2**53
-"""Largest magnitude of an amount, in its unit: up to here float64 scores and int64 sums agree with the integer."""
+"""Largest magnitude of an amount, in its unit: up to this, float64 scores and int64 sums are exact."""
 
 LONGEST_TEXT = 128
-"""Longest text that is read as a quantity, in characters."""
+"""Maximum characters of a quantity."""
 
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _FORM = re.compile(r"([+-]?)(?=\.?[0-9])([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+)|([numkMGTPE]|[KMGTPE]i)?)")
 _TENS: tuple[int, ...] = tuple(10**n for n in range(401))
-"""Powers of ten; a number with LONGEST_TEXT digits is out of all bounds long before the last of them."""
+"""Powers of ten; a number with LONGEST_TEXT digits exceeds all limits long before the last of them."""
 _HINT = "use a number with an optional suffix such as 500m, 2, 1.5Gi"
 
 Scalar = str | int | float
-"""A quantity as JSON and YAML give it: text, or a bare number."""
+"""A quantity in JSON or YAML: text, or a bare number."""
 
 
 class QuantityError(ValueError):
-    """A quantity that cannot be used; the text names the value and the fix."""
+    """A quantity is invalid; the text names the value and the fix."""
 
 
 class Unit(Enum):
@@ -57,7 +56,7 @@ class Unit(Enum):
 
 
 def _quoted(q: Scalar) -> str:
-    """The value as messages show it: in double quotes, cut when it is very long."""
+    """Format a value for messages: in double quotes, truncated if very long."""
     if isinstance(q, int) and abs(q) > 10**LONGEST_TEXT:
         return f"an integer of more than {LONGEST_TEXT} digits"
     text = q if isinstance(q, str) else repr(q)
@@ -65,7 +64,7 @@ def _quoted(q: Scalar) -> str:
 
 
 def _scaled(sign: str, digits: str, shift: int, exponent: int) -> int:
-    """`digits * 2**shift * 10**exponent`, rounded away from zero; exact integers all the way."""
+    """Return `digits * 2**shift * 10**exponent`, rounded away from zero, in exact integer arithmetic."""
     mantissa = int(digits) << shift
     power = _TENS[min(abs(exponent), 400)]
     size = mantissa * power if exponent >= 0 else -(-mantissa // power)
@@ -73,7 +72,7 @@ def _scaled(sign: str, digits: str, shift: int, exponent: int) -> int:
 
 
 def _read(text: str, q: Scalar, exponent: int) -> int:
-    """Amount that a text stands for, in units of 10**-exponent; `q` is what messages show."""
+    """Parse the amount in a text, in units of 10**-exponent; `q` is the value in messages."""
     found = _FORM.fullmatch(text) if len(text) <= LONGEST_TEXT else None
     if found is None:
         raise QuantityError(f"{_quoted(q)} is not a quantity: {_HINT}")
@@ -83,7 +82,7 @@ def _read(text: str, q: Scalar, exponent: int) -> int:
 
 
 def _parse(q: Scalar, exponent: int) -> int:
-    """Amount of a quantity in units of 10**-exponent.
+    """Return the amount of a quantity in units of 10**-exponent.
 
     Raises:
         QuantityError: not a quantity, or its magnitude exceeds LARGEST.
@@ -101,7 +100,7 @@ def _parse(q: Scalar, exponent: int) -> int:
 
 @lru_cache(maxsize=4096, typed=True)
 def parse_milli(q: Scalar) -> int:
-    """Amount of a quantity in thousandths: "1" is 1000, "500m" is 500, "1u" is 1 (rounded away from zero).
+    """Return the amount of a quantity in thousandths: "1" is 1000, "500m" is 500, "1u" is 1 (rounded away from zero).
 
     Negative amounts parse; the caller decides whether they make sense. Cached by text.
 
@@ -113,7 +112,7 @@ def parse_milli(q: Scalar) -> int:
 
 @lru_cache(maxsize=4096, typed=True)
 def parse_units(q: Scalar) -> int:
-    """Amount of a quantity in whole units (bytes, pieces): "1Ki" is 1024, "1500m" is 2 (rounded away from zero).
+    """Return the amount of a quantity in whole units (bytes, pieces): "1Ki" is 1024, "1500m" is 2 (away from zero).
 
     Negative amounts parse; the caller decides whether they make sense. Cached by text.
 
@@ -125,7 +124,7 @@ def parse_units(q: Scalar) -> int:
 
 @lru_cache(maxsize=4096, typed=True)
 def parse_size(q: Scalar) -> int:
-    """Size of a volume in bytes, of any magnitude: volumes are compared, never added up, and some claim to be endless.
+    """Return the size of a volume in bytes, of any magnitude: sizes are compared, never added, and may be huge.
 
     Raises:
         QuantityError: not a quantity, or negative.
@@ -149,11 +148,11 @@ _BYTE_NAMES = frozenset({"memory", "ephemeral-storage", "storage"})
 
 @remembered(4096)
 def unit_of(resource_name: str) -> Unit:
-    """Unit in which amounts of a resource are counted.
+    """Return the unit in which amounts of a resource are counted.
 
     `memory`, `ephemeral-storage`, `storage` and `hugepages-*` in bytes; `pods`, `count/*` and `attachable-volumes-*` as
     plain counts; `cpu` and every other name in milli-units (one GPU is 1000). The prefixes `requests.` and `limits.` of
-    quota names are looked through, so `requests.memory` counts in bytes, as `memory` does.
+    quota names are ignored, so `requests.memory` counts in bytes, like `memory`.
     """
     name = resource_name.removeprefix("requests.").removeprefix("limits.")
     if name in _BYTE_NAMES or name.startswith("hugepages-") or name.endswith("/requests.storage"):
@@ -165,7 +164,7 @@ def unit_of(resource_name: str) -> Unit:
 
 @remembered(4096)
 def is_countable(resource_name: str) -> bool:
-    """Return True if a resource takes part in scheduling at all.
+    """Return True if a resource is counted in scheduling.
 
     These do: cpu, memory, pods, ephemeral-storage, `hugepages-*`, `attachable-volumes-*`, names of the `kubernetes.io`
     domains, and well-formed extended names such as `nvidia.com/gpu`. These do not: `count/*`, `requests.*`, words
@@ -182,7 +181,7 @@ def is_countable(resource_name: str) -> bool:
 
 
 def amount(name: str, q: Scalar) -> int:
-    """Amount of a quantity in the unit of its resource (see `unit_of`).
+    """Return the amount of a quantity in the unit of its resource (see `unit_of`).
 
     Raises:
         QuantityError: not a quantity, or too large; the text does not name the resource.
@@ -198,7 +197,7 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 @remembered_items(4096)
 def _amounts(items: tuple[tuple[str, Scalar], ...]) -> Mapping[str, int]:
-    """Read-only amounts of the countable resources of a list, in its order."""
+    """Return read-only amounts of the countable resources of a list, in order."""
     amounts: dict[str, int] = {}
     for name, q in items:
         if not is_countable(name):
@@ -213,10 +212,10 @@ def _amounts(items: tuple[tuple[str, Scalar], ...]) -> Mapping[str, int]:
 
 
 def resource_amounts(resources: ResourceMap | None, *, where: str = "") -> Mapping[str, int]:
-    """Amounts of a Kubernetes resource list: resource name to integer in the unit of `unit_of`.
+    """Return the amounts of a Kubernetes resource list: resource name to integer in the unit of `unit_of`.
 
-    Names that scheduling does not count are left out (see `is_countable`). The result is shared between callers with
-    equal lists, because clusters repeat the same few requests; it is read-only, so copy it (`dict(...)`) to change it.
+    Names that scheduling does not count are omitted (see `is_countable`). The result is shared between callers with
+    equal lists, as clusters repeat the same few requests; it is read-only, so copy it (`dict(...)`) to change it.
 
     Args:
         resources: the list, or None for an empty one.
@@ -237,7 +236,7 @@ def resource_amounts(resources: ResourceMap | None, *, where: str = "") -> Mappi
 
 
 def _whole(number: int | float) -> int:
-    """The nearest integer; halves go up."""
+    """Return the nearest integer, rounding halves up."""
     if isinstance(number, int):
         return number
     if not math.isfinite(number):
@@ -247,7 +246,7 @@ def _whole(number: int | float) -> int:
 
 
 def _bytes_text(count: int) -> str:
-    """`count` with the largest binary suffix that divides it, e.g. 1610612736 as 1536Mi."""
+    """Format `count` with the largest binary suffix that divides it, e.g. 1610612736 as 1536Mi."""
     best = ""
     if count:
         for suffix, shift in _BINARY.items():
@@ -257,9 +256,9 @@ def _bytes_text(count: int) -> str:
 
 
 def format_amount(name: str, amount: int | float) -> str:
-    """Canonical text of an amount of a resource, which `amount` reads back to the same number.
+    """Return the canonical text of an amount of a resource, which `amount` parses to the same number.
 
-    Milli-units become a whole number or keep the `m` ("2", "1500m"); bytes take the largest binary suffix that divides
+    Milli-units become a whole number or keep the `m` ("2", "1500m"); bytes have the largest binary suffix that divides
     them ("3Gi", "1536Mi", "1000"); counts are plain. A float is first rounded to the nearest integer, halves up.
 
     Raises:
@@ -275,6 +274,6 @@ def format_amount(name: str, amount: int | float) -> str:
 
 
 def format_resources(amounts: Mapping[str, int | float]) -> dict[str, str]:
-    """Texts of several amounts, keyed by resource name: cpu first, then memory, then the others by name."""
+    """Return the texts of several amounts by resource name: cpu first, then memory, then the others by name."""
     order = sorted(amounts, key=lambda name: (name != "cpu", name != "memory", name))
     return {name: format_amount(name, amounts[name]) for name in order}

@@ -1,4 +1,4 @@
-"""Functions of texts that cache their results, except for texts so long that these would fill the memory."""
+"""Caching of functions of texts, except for long texts that would fill the memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Items = TypeVar("Items", bound=tuple[Any, ...])
 
 
 class _Answers(dict[Any, T]):
-    """Answers by text. A known one is found without a call of Python code, as most are asked for again and again."""
+    """Results by text. A cached one is found without a call of Python code, as most recur."""
 
     def __init__(self, function: Callable[[Any], T], most: int, longest: int) -> None:
         super().__init__()
@@ -31,11 +31,11 @@ class _Answers(dict[Any, T]):
 
 
 def remembered(most: int, longest: int = 1024) -> Callable[[Callable[[Text], T]], Callable[[Text], T]]:
-    """Remember the answers of a function.
+    """Cache the results of a function.
 
     Args:
         most: answers that are remembered; then all are forgotten.
-        longest: length of a text from which on its answer is made each time: clients choose these texts.
+        longest: the length of a text from which its result is not cached, as clients choose these texts.
     """
 
     def decorate(function: Callable[[Text], T]) -> Callable[[Text], T]:
@@ -45,11 +45,11 @@ def remembered(most: int, longest: int = 1024) -> Callable[[Callable[[Text], T]]
 
 
 def remembered_parts(most: int, longest: int = 16 * 1024) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Remember the answers of a function of texts and tuples of texts.
+    """Cache the results of a function of texts and tuples of texts.
 
     Args:
-        most: answers that are remembered; the one that was asked for least lately makes room.
-        longest: characters of all texts from which on the answer is made each time.
+        most: the maximum number of cached results; the least recently used one is evicted.
+        longest: the total characters of texts from which a result is not cached.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
@@ -68,14 +68,14 @@ def remembered_parts(most: int, longest: int = 16 * 1024) -> Callable[[Callable[
 def remembered_items(
     most: int, longest: int = 64, characters: int = 1024
 ) -> Callable[[Callable[[Items], T]], Callable[[Items], T]]:
-    """Remember the answers of a function of a tuple of short items, such as pairs of a name and a quantity.
+    """Cache the results of a function of a tuple of short items, such as pairs of a name and a quantity.
 
-    Characters are counted only before an answer is remembered: known ones are found without that.
+    Characters are counted only before a result is cached, not in lookups.
 
     Args:
         most: answers that are remembered; then all are forgotten.
-        longest: length of a tuple from which on the answer is made each time.
-        characters: of all texts in it, from which on the same is so.
+        longest: the length of a tuple from which a result is not cached.
+        characters: the total characters of its texts from which a result is not cached.
     """
 
     def decorate(function: Callable[[Items], T]) -> Callable[[Items], T]:
@@ -100,7 +100,7 @@ def remembered_items(
 
 
 def _size(value: Any) -> int:
-    """Characters of all texts in it."""
+    """Return the total characters of texts in a value."""
     if isinstance(value, tuple):
         return sum(map(_size, value))
     return len(value) if isinstance(value, str) else 0

@@ -1,8 +1,8 @@
-"""Requests of pods whose containers are being resized, counted as Kubernetes' scheduler counts them.
+"""Requests of pods whose containers are being resized, as counted by kube-scheduler.
 
-Other amounts may be wanted (`spec`), be granted by the node (`allocatedResources` in the status), and be in force
-(`resources` there). The largest counts: what is asked for must be there later, what is in force is gone only when it
-was given back. A resize that the node calls infeasible will not be done, so what is wanted does not count then.
+Desired amounts (`spec`), amounts allocated by the node (`allocatedResources` in the status), and actual amounts
+(`resources` there) may differ. The largest counts: desired amounts must be available later, and actual ones are in use
+until released. A resize that the node reports as infeasible is not done, so desired amounts do not count then.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kilauea.api.meta import ResourceMap
 from kilauea.api.quantity import QuantityError, resource_amounts
 
 PENDING, INFEASIBLE = "PodResizePending", "Infeasible"
-"""The condition of a resize that is not done yet, and its reason if it cannot be done."""
+"""The condition of a pending resize, and its reason if it is infeasible."""
 
 
 def counted(pod: Pod) -> Pod:
-    """Return a pod with the requests that count in its spec; the very same pod if these are those that it has."""
+    """Return a pod whose spec has the counted requests; the same object if they are unchanged."""
     status, spec = pod.status, pod.spec
     if status is None or not (status.container_statuses or status.init_container_statuses):
         return pod
@@ -33,7 +33,7 @@ def counted(pod: Pod) -> Pod:
 
 
 def counts_alike(before: Pod, now: Pod) -> bool:
-    """Return True if two versions of a pod with equal specs have the same requests that count."""
+    """Return True if two versions of a pod with equal specs have the same counted requests."""
     one, other = counted(before), counted(now)
     if one is before and other is now:
         return True
@@ -48,13 +48,13 @@ def _is_infeasible(status: PodStatus) -> bool:
 def _counted(
     containers: list[Container] | None, statuses: Sequence[ContainerStatus] | None, infeasible: bool, only: str = ""
 ) -> list[Container] | None:
-    """Containers with the requests that count; the same list if no request differs.
+    """Return containers with the counted requests; the same list if no request differs.
 
     Args:
-        containers: as the spec has them.
-        statuses: of containers.
-        infeasible: True if what is wanted does not count.
-        only: restart policy of the containers that can be resized; empty for any.
+        containers: the containers in the spec.
+        statuses: the container statuses.
+        infeasible: True if desired amounts do not count.
+        only: the restart policy of resizable containers; empty for any.
     """
     if not statuses or not containers or all(map(_has_what_it_wants, containers, statuses)):
         return containers
@@ -72,7 +72,7 @@ def _counted(
 
 
 def _has_what_it_wants(container: Container, status: ContainerStatus) -> bool:
-    """Return True if a container is the one of a status, and has what it wants, as nearly all have."""
+    """Return True if a status is of this container and it has its desired amounts, the common case."""
     if status.name != container.name or status.resources is None:
         return status.name == container.name
     wanted = container.resources.requests if container.resources is not None else None
@@ -84,7 +84,7 @@ def _with_requests(container: Container, requests: ResourceMap) -> Requirements:
 
 
 def _largest(wanted: ResourceMap, status: ContainerStatus, infeasible: bool) -> ResourceMap:
-    """The amounts that count of a container, as they are written."""
+    """Return the counted amounts of a container, as written."""
     actual = (status.resources.requests if status.resources else None) or {}
     allocated = status.allocated_resources or {}
     if actual == wanted and allocated in ({}, wanted):
@@ -99,7 +99,7 @@ def _largest(wanted: ResourceMap, status: ContainerStatus, infeasible: bool) -> 
 
 
 def _amount(name: str, text: str | float) -> int:
-    """An amount; -1 for one that cannot be read, so that any other is preferred."""
+    """Parse an amount; -1 if invalid, so that any other is preferred."""
     try:
         return resource_amounts({name: text}).get(name, 0)
     except QuantityError:

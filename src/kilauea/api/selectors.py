@@ -1,9 +1,9 @@
-"""Selectors and tolerations as small hashable values, and what they match.
+"""Selectors and tolerations as small hashable values, and their matching.
 
-The wire types say what a manifest says; here it becomes canonical (sorted, without repetition, defaults filled in), so
-that the engine can group pods by equal selectors and evaluate each expression once per distinct label value. A
-requirement that Kubernetes refuses to parse becomes one with the operator `INVALID`, which matches nothing: a bad term
-is never an exception. `kilauea.api.validate` tells the user about it.
+Wire types represent the manifest; this module makes them canonical (sorted, without duplicates, with defaults), so that
+the engine can group pods by equal selectors and evaluate each expression once per distinct label value. A requirement
+that Kubernetes cannot parse gets the operator `INVALID`, which matches nothing: an invalid term never raises an
+exception. `kilauea.api.validate` reports it to the user.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class NodeTerm(NamedTuple):
 
 
 class TolerationKey(NamedTuple):
-    """A toleration with its defaults filled in: empty `key` and `effect` stand for any, `operator` is never empty."""
+    """A toleration with defaults: empty `key` and `effect` mean any, `operator` is never empty."""
 
     key: str
     operator: str
@@ -60,41 +60,41 @@ class TolerationKey(NamedTuple):
 
 
 class TaintKey(NamedTuple):
-    """A taint; a missing value is the empty one."""
+    """A taint; a missing value is empty."""
 
     key: str
     value: str
     effect: str
 
 
-# --- what Kubernetes can parse
+# --- validity
 
 
 @remembered(4096)
 def is_label_key(text: str) -> bool:
-    """Return True if a text is a label key: a name of up to 63 characters, maybe after a DNS domain and a slash."""
+    """Return True if a text is a label key: a name of up to 63 characters, with an optional DNS domain prefix."""
     return _LABEL_KEY.fullmatch(text) is not None
 
 
 @remembered(4096)
 def is_label_value(text: str) -> bool:
-    """Return True if a text is a label value: 63 letters, digits, `-`, `_`, `.` at most, alphanumeric at both ends."""
+    """Return True if a text is a label value: up to 63 letters, digits, `-`, `_`, `.`, alphanumeric at both ends."""
     return _LABEL_VALUE.fullmatch(text) is not None
 
 
 @remembered(4096)
 def int64(text: str) -> int | None:
-    """The number that a decimal text of a signed 64-bit integer stands for; None for any other text."""
+    """Parse a signed 64-bit decimal integer; return None for any other text."""
     number = int(text) if _INTEGER.fullmatch(text) else None
     return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 def requirement_problem(requirement: SelectorRequirement, operators: Collection[str]) -> str | None:
-    """Describe the error in a requirement, with the value and the fix; None if it can be parsed.
+    """Return the error in a requirement, with the value and the fix; None if valid.
 
     Args:
-        requirement: as the manifest has it.
-        operators: the operators allowed here, LABEL_OPERATORS or NODE_OPERATORS.
+        requirement: the requirement in the manifest.
+        operators: the allowed operators, LABEL_OPERATORS or NODE_OPERATORS.
     """
     key, operator, values = requirement.key, requirement.operator, requirement.values or []
     if operator not in operators:
@@ -112,7 +112,7 @@ def requirement_problem(requirement: SelectorRequirement, operators: Collection[
 
 
 def field_problem(requirement: SelectorRequirement) -> str | None:
-    """Describe the error in an entry of `matchFields`; None if it can be parsed."""
+    """Return the error in an entry of `matchFields`; None if valid."""
     if requirement.key != NODE_NAME_FIELD:
         return f'"{requirement.key}" is not a field that can be selected: use {NODE_NAME_FIELD}'
     if requirement.operator not in ("In", "NotIn"):
@@ -126,21 +126,21 @@ def field_problem(requirement: SelectorRequirement) -> str | None:
 
 
 def _canonical(requirement: SelectorRequirement, problem: str | None) -> Requirement:
-    """The hashable form of a requirement, INVALID if it has a problem."""
+    """Return the hashable form of a requirement, INVALID if it has a problem."""
     operator = INVALID if problem else requirement.operator
     return Requirement(requirement.key, operator, tuple(sorted(set(requirement.values or ()))))
 
 
 def selector_of_labels(labels: Mapping[str, str]) -> Selector:
-    """Selector for things that carry all the given labels, as `nodeSelector` and the selector of a Service have it.
+    """Return the selector for all given labels, as in `nodeSelector` and the selector of a Service.
 
-    Label syntax is not checked here, as Kubernetes does not check it there.
+    Label syntax is not checked, as in Kubernetes.
     """
     return tuple(sorted(Requirement(key, "In", (value,)) for key, value in labels.items()))
 
 
 def selector_of(selector: LabelSelector | None) -> Selector | None:
-    """Canonical form of a label selector; None (matches nothing) stays None, an empty one (everything) is `()`."""
+    """Return the canonical form of a label selector; None (nothing) stays None, an empty one (everything) is `()`."""
     if selector is None:
         return None
     wanted = [
@@ -152,16 +152,16 @@ def selector_of(selector: LabelSelector | None) -> Selector | None:
 
 
 def _node_term_of(term: NodeSelectorTerm) -> NodeTerm:
-    """Canonical form of one term."""
+    """Return the canonical form of one term."""
     expressions = {_canonical(each, requirement_problem(each, NODE_OPERATORS)) for each in term.match_expressions or ()}
     fields = {_canonical(each, field_problem(each)) for each in term.match_fields or ()}
     return NodeTerm(tuple(sorted(expressions)), tuple(sorted(fields)))
 
 
 def node_terms_of(selector: NodeSelector | None) -> tuple[NodeTerm, ...] | None:
-    """Canonical terms, any of which must match, in the order of the manifest.
+    """Return canonical terms, any of which must match, in the order of the manifest.
 
-    None means that nothing is asked for, so every node will do; `()` is a selector without terms, which no node meets.
+    None means no constraint, so every node matches; `()` is a selector without terms, which matches no node.
     """
     if selector is None:
         return None
@@ -169,7 +169,7 @@ def node_terms_of(selector: NodeSelector | None) -> tuple[NodeTerm, ...] | None:
 
 
 def node_term_of(term: NodeSelectorTerm | None) -> NodeTerm:
-    """Canonical form of the term of a preference; None is the empty term, which matches nothing."""
+    """Return the canonical form of the term of a preference; None is the empty term, which matches nothing."""
     return _node_term_of(term) if term is not None else NodeTerm((), ())
 
 
@@ -196,7 +196,7 @@ def requirement_matches_value(requirement: Requirement, value: str | None) -> bo
 
 
 def _compares(operator: str, values: tuple[str, ...], value: str | None) -> bool:
-    """`Gt` and `Lt`: the label's number against the one value."""
+    """Evaluate `Gt` and `Lt`: compare the label's number with the value."""
     bound = int64(values[0]) if len(values) == 1 else None
     number = int64(value) if value is not None else None
     if bound is None or number is None:
@@ -231,22 +231,22 @@ def node_term_matches(term: NodeTerm, labels: Mapping[str, str], name: str) -> b
 
 
 def toleration_of(toleration: Toleration) -> TolerationKey:
-    """Hashable form of a toleration; the operator defaults to Equal, and Exists has no value."""
+    """Return the hashable form of a toleration; the operator defaults to Equal, and Exists has no value."""
     operator = toleration.operator or "Equal"
     value = "" if operator == "Exists" else toleration.value or ""
     return TolerationKey(toleration.key or "", operator, value, toleration.effect or "")
 
 
 def taint_of(taint: Taint) -> TaintKey:
-    """Hashable form of a taint."""
+    """Return the hashable form of a taint."""
     return TaintKey(taint.key, taint.value or "", taint.effect)
 
 
 def tolerates(toleration: TolerationKey, taint: TaintKey) -> bool:
     """Return True if a toleration covers a taint.
 
-    An empty key or effect of the toleration covers any. `Lt` and `Gt` belong to an alpha feature that is off, so they
-    cover nothing, as any unknown operator does.
+    An empty key or effect of the toleration covers any. `Lt` and `Gt` belong to a disabled alpha feature, so they cover
+    nothing, like any unknown operator.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -260,7 +260,7 @@ def tolerates(toleration: TolerationKey, taint: TaintKey) -> bool:
 def untolerated(
     taints: Iterable[TaintKey], tolerations: Collection[TolerationKey], effects: Collection[str]
 ) -> TaintKey | None:
-    """The first taint with one of the effects that no toleration covers; None if all are covered."""
+    """Return the first taint with one of the effects that no toleration covers; None if all are covered."""
     for taint in taints:
         if taint.effect in effects and not any(tolerates(each, taint) for each in tolerations):
             return taint

@@ -1,7 +1,7 @@
-"""Equal texts that several parts of a process keep for a long time, stored as one object in memory.
+"""Sharing of equal strings that several parts of a process keep for long.
 
-`sys.intern` would do that, too, but Python 3.12 never forgets what it interned, and most of these texts name pods
-and jobs, which come and go.
+`sys.intern` does the same, but Python 3.12 never frees interned strings, and most of these are names of short-lived
+pods and jobs.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 REMEMBERED = 8192
-"""Texts that were seen last. The parts of a process see an object within moments of each other."""
+"""Number of recent strings. The parts of a process see an object at nearly the same time."""
 
 
 @lru_cache(REMEMBERED)
 def shared(text: str) -> str:
-    """Return the first text that was seen among those that equal this one."""
+    """Return the first string seen that equals this one."""
     return text

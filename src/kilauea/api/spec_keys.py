@@ -1,4 +1,4 @@
-"""Keys for finding pods with the same spec."""
+"""Keys of pod specs, which are equal for equal specs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 def spec_key(spec: PodSpec) -> bytes | None:
-    """Return a key that specs share if scheduling reads the same in them, but for the node.
+    """Return a key that is equal for specs with the same fields for scheduling, except the node.
 
-    Volumes of which scheduling reads only the name do not count, as their names are often random. A spec with a number
-    or a text that JSON cannot have has no key.
+    Volumes of which scheduling reads only the name are ignored, as their names are often random. A spec with a number
+    or a text that JSON cannot represent has no key.
     """
     volumes = spec.volumes
     if volumes:

@@ -1,4 +1,4 @@
-"""Kernel parameters that pods set: the safe ones, and the one because of which a node rejects a pod."""
+"""Sysctls of pods: the safe ones, and the rejection of pods with others."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ SAFE = frozenset(
     "net.ipv4.tcp_keepalive_intvl net.ipv4.tcp_keepalive_probes net.ipv4.tcp_keepalive_time net.ipv4.tcp_rmem "
     "net.ipv4.tcp_syncookies net.ipv4.tcp_wmem".split()
 )
-"""Parameters that concern no other pod of the node; any other one must be allowed by the node's configuration."""
+"""Sysctls that do not affect other pods of the node; others must be allowed in the node's configuration."""
 REFUSED = "SysctlForbidden"
 _SWAPPED = str.maketrans("./", "/.")
 
 
 def refusal(spec: Mapping[str, Any]) -> str:
-    """Return the message with which a node refuses a pod for its kernel parameters; empty if it does not."""
+    """Return the message with which a node rejects a pod for its sysctls; empty if it does not."""
     for each in (spec.get("securityContext") or {}).get("sysctls") or ():
         name = _dotted(str(each["name"]))
         if name not in SAFE:
@@ -29,6 +29,6 @@ def refusal(spec: Mapping[str, Any]) -> str:
 
 
 def _dotted(name: str) -> str:
-    """A name whose first separator is a slash with dots in the place of slashes, and the reverse."""
+    """Return a name whose first separator is a slash with dots and slashes swapped."""
     slash, dot = name.find("/"), name.find(".")
     return name.translate(_SWAPPED) if slash >= 0 and (dot < 0 or slash < dot) else name

@@ -1,7 +1,7 @@
-"""Check that the gang of a Volcano job can become complete even though some of its tasks depend on others.
+"""A check that the gang of a Volcano job can become complete although some tasks depend on others.
 
-A task that depends on another gets its pods once pods of the other are ready. If the gang needs them, the other never
-starts: it waits for the gang. Admission warns of that, and the controller of jobs says it on the job.
+The pods of a task are created once pods of the tasks that it depends on are ready. If the gang needs them, those tasks
+never start, as they wait for the gang. Admission warns about that, and the job controller reports it on the job.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ class OrderedTask:
     """The fields of a task that matter for the order.
 
     Attributes:
-        name: of the task.
-        replicas: pods that it wants.
-        minimum: how many of them the gang needs.
-        ready_at: how many must be ready for those that depend on it; 0 if it counts as ready without any.
-        needs: tasks that it depends on.
-        needs_all: True if it depends on all of these; else on one of them.
+        name: the name of the task.
+        replicas: the desired number of pods.
+        minimum: the number of pods that the gang needs.
+        ready_at: the number of ready pods that dependent tasks require; 0 if it is always ready.
+        needs: the tasks that it depends on.
+        needs_all: True if it depends on all of these; otherwise on any of them.
     """
 
     name: str
@@ -32,7 +32,7 @@ class OrderedTask:
 
 
 def late_tasks(tasks: Sequence[OrderedTask]) -> list[OrderedTask]:
-    """The tasks with pods that are made only once others run, in their order."""
+    """Return the tasks whose pods are created only once others run, in order."""
     ready_at = {task.name: task.ready_at for task in tasks}
     return [task for task in tasks if task.replicas and not _starts_first(task, ready_at)]
 
@@ -47,12 +47,12 @@ def endless_wait(tasks: Sequence[OrderedTask], min_available: int) -> str:
     """Return the reason why the gang of a job can never be complete, and the fix; empty if it can.
 
     Args:
-        tasks: of the job.
-        min_available: pods that the gang needs in all.
+        tasks: the tasks of the job.
+        min_available: the total number of pods that the gang needs.
     """
     late = late_tasks(tasks)
     first = sum(task.replicas for task in tasks) - sum(task.replicas for task in late)
-    # The gang counts by task only if it needs as many pods as its tasks do together.
+    # The gang counts per task only if it needs at least as many pods as its tasks in total.
     counts_tasks = min_available >= sum(task.minimum for task in tasks)
     held, too_many = [task for task in late if task.minimum], min_available > first
     if not late or not (too_many or (held and counts_tasks)):

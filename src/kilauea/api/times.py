@@ -38,20 +38,20 @@ _LONGEST_TEXT = 128
 
 
 def _shown(text: str) -> str:
-    """The value as messages show it."""
+    """Format the value for messages."""
     return f'"{text}"' if len(text) <= _LONGEST_TEXT else f'"{text[:32]}..."'
 
 
 def _bad_time(text: str) -> ValueError:
-    """The error for an invalid time."""
+    """Return the error for an invalid time."""
     return ValueError(f"{_shown(text)} is not a time: use RFC 3339 such as 2025-01-31T12:00:00Z")
 
 
 @remembered(4096)
 def parse_time(text: str) -> int:
-    """Microseconds since 1970-01-01T00:00:00Z of an RFC 3339 time with `Z` or an offset.
+    """Parse an RFC 3339 time with `Z` or an offset to microseconds since 1970-01-01T00:00:00Z.
 
-    One to nine digits of a second are taken; what is finer than a microsecond is cut off (towards the past). Times
+    One to nine fractional digits are accepted, and truncated to microseconds (towards the past). Times
     before 1970 are negative.
 
     Raises:
@@ -75,7 +75,7 @@ def parse_time(text: str) -> int:
 
 @lru_cache(maxsize=1024)
 def format_time(us: int) -> str:
-    """RFC 3339 text in UTC of microseconds since 1970, with six digits of a second unless they are all zero.
+    """Format microseconds since 1970 as RFC 3339 in UTC, with six fractional digits unless they are all zero.
 
     Raises:
         ValueError: before the year 1 or after the year 9999.
@@ -88,9 +88,9 @@ def format_time(us: int) -> str:
 
 @remembered(4096)
 def parse_duration(text: str) -> int:
-    """Microseconds of a duration in Go's syntax: `1h30m`, `1.5s`, `500ms`, `-2m`, `0`.
+    """Parse a duration in Go's syntax to microseconds: `1h30m`, `1.5s`, `500ms`, `-2m`, `0`.
 
-    What is finer than a microsecond is cut off, towards zero.
+    It is truncated to microseconds, towards zero.
 
     Raises:
         ValueError: not a duration, or longer than 2**63 - 1 nanoseconds (292 years); names the value and the form.

@@ -1,7 +1,7 @@
-"""Objects as Python data: from the output of YAML and JSON loaders to the input of the wire types.
+"""Conversion of the output of YAML and JSON loaders to the input of the wire types.
 
-Loaders return more than JSON has: PyYAML makes times of text and numbers of keys. Both become text again, as the API
-server sees them. The data itself is left as it is.
+Loaders return more types than JSON has: PyYAML converts text to times and keys to numbers. Both are converted back to
+text, as for the API server. The data itself is not changed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 class NotData(ValueError):
-    """A value that neither YAML nor JSON has.
+    """A value that neither YAML nor JSON can represent.
 
     Attributes:
-        path: keys and indices that lead to it.
-        message: its type, and what to give instead.
+        path: the keys and indices of its path.
+        message: its type, and the fix.
     """
 
     def __init__(self, path: Path, message: str) -> None:
@@ -29,15 +29,15 @@ class NotData(ValueError):
 
 
 def plain(value: object, path: Path = ()) -> Any:
-    """Return a copy of a value, made of dicts, lists, text, numbers, true, false and null.
+    """Return a copy of a value that consists of dicts, lists, strings, numbers, booleans and null.
 
     Args:
-        value: what a loader returned; times become RFC 3339 text, those without a time zone are UTC.
-        path: leads to the value.
+        value: the output of a loader; times become RFC 3339 text, and UTC without a time zone.
+        path: the path of the value.
 
     Raises:
         NotData: a value inside is of another type.
-        RecursionError: it is nested too deep, or contains itself.
+        RecursionError: it is nested too deeply, or contains itself.
     """
     if type(value) in _SCALARS:
         return value
@@ -50,14 +50,14 @@ def plain(value: object, path: Path = ()) -> Any:
         return aware.isoformat().replace("+00:00", "Z")
     if isinstance(value, date):
         return value.isoformat()
-    for scalar in (str, int, float):  # an enumeration, a number of numpy
+    for scalar in (str, int, float):  # for example an enum member or a numpy number
         if isinstance(value, scalar):
             return scalar(value)
     raise NotData(path, _wrong_type(value))
 
 
 def _name(key: object, path: Path) -> str:
-    """The name of a field or label, as YAML's numbers and booleans are written."""
+    """Return a key as text, formatting numbers and booleans as in YAML."""
     if isinstance(key, str):
         return str(key)
     if isinstance(key, bool):

@@ -1,7 +1,7 @@
 """The usage of simulated pods: the values in annotations of their containers, or otherwise their requests.
 
-`kilauea.dev/cpu-usage` and `kilauea.dev/memory-usage` on a pod say it of each of its containers, and
-`kilauea.dev/cpu-usage.worker` of the container `worker` alone.
+`kilauea.dev/cpu-usage` and `kilauea.dev/memory-usage` on a pod apply to each of its containers, and
+`kilauea.dev/cpu-usage.worker` only to the container `worker`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _used(notes: Mapping[str, str], container: Mapping[str, Any], resource: str)
             if given is not None:
                 return amount(resource, given)
         except QuantityError:
-            continue  # a text that is not a quantity is reported where pods start
+            continue  # an invalid quantity is reported at pod start
     return 0
 
 

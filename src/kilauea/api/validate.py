@@ -1,8 +1,8 @@
-"""Checks beyond types: amounts parse, counts are in range, operators exist, references are complete.
+"""Validation beyond types: amounts, ranges of counts, operators, and references.
 
-`check` returns what is wrong as values and never raises, so that one bad object is left out and the rest goes on. It
-holds objects to what the engine relies on, which is less than an API server requests: an object that a cluster has
-accepted passes. Plain pods cost a few microseconds, because the results for amounts are kept by content.
+`check` returns errors as values and never raises, so that one invalid object is skipped and the rest is used. It checks
+what the engine relies on, which is less than an API server requires: an object that a cluster has accepted is valid.
+Plain pods take a few microseconds, because the results for amounts are cached by content.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from kilauea.api.selectors import LABEL_OPERATORS, NODE_OPERATORS, field_problem
 from kilauea.api.times import parse_time
 
 INT32 = 2**31 - 1
-"""Largest number that a 32-bit field of a custom resource holds."""
+"""Largest value of a 32-bit field of a custom resource."""
 
 Problem = tuple[str, str]
-"""Path of a field, and what is wrong with it."""
+"""The path of a field, and the error in it."""
 
 _WHEN_UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
 _POLICIES = ("Honor", "Ignore")
@@ -39,7 +39,7 @@ _PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
 
 @remembered_items(4096)
 def _amount_problems(items: tuple[tuple[str, Scalar], ...]) -> tuple[Problem, ...]:
-    """Errors in a resource list; cached by content, because clusters repeat the same few lists."""
+    """Return the errors in a resource list; cached by content, as clusters repeat the same few lists."""
     found = []
     for name, q in items:
         try:
@@ -53,13 +53,13 @@ def _amount_problems(items: tuple[tuple[str, Scalar], ...]) -> tuple[Problem, ..
 
 
 def _amounts(out: list[Problem], path: str, resources: ResourceMap | None) -> None:
-    """All quantities of a resource list parse and are not negative."""
+    """Check that all quantities of a resource list are valid and not negative."""
     if resources:
         out += [(path + key, message) for key, message in _amount_problems(tuple(resources.items()))]
 
 
 def _size(out: list[Problem], path: str, size: Scalar | None) -> None:
-    """The size of a volume, where there is one, parses and is not negative."""
+    """Check that the size of a volume, if set, is valid and not negative."""
     if size is not None:
         try:
             parse_size(size)
@@ -68,32 +68,32 @@ def _size(out: list[Problem], path: str, size: Scalar | None) -> None:
 
 
 def _range(out: list[Problem], path: str, number: int | None, least: int, most: int = INT32) -> None:
-    """A number, where there is one, lies between two bounds."""
+    """Check that a number, if set, is between two bounds."""
     if number is not None and not least <= number <= most:
         out.append((path, f"{number} is out of range: use {least} to {most}"))
 
 
 def _one_of(out: list[Problem], path: str, text: str | None, words: Collection[str]) -> None:
-    """A text, where there is one, is one of the words."""
+    """Check that a text, if set, is one of the words."""
     if text is not None and text not in words:
         out.append((path, f'"{text}" is not known: use {" or ".join(words)}'))
 
 
 def _present(out: list[Problem], path: str, text: str) -> None:
-    """A text is not empty."""
+    """Check that a text is not empty."""
     if not text:
         out.append((path, "missing: give a value"))
 
 
 def _name(out: list[Problem], path: str, text: str) -> None:
-    """A name has nothing in it that breaks a line, a path or a terminal. Kubernetes allows less."""
+    """Check that a name is safe in lines, paths and terminals. Kubernetes allows less."""
     if not text.isprintable() or " " in text or "/" in text:
         shown = ascii(text)[1:-1]
         out.append((path, f'"{shown}" is not a name: use lower-case letters, digits, "-" and "."'))
 
 
 def _time(out: list[Problem], path: str, text: str | None) -> None:
-    """A time, where there is one, is RFC 3339."""
+    """Check that a time, if set, is RFC 3339."""
     if text is not None:
         try:
             parse_time(text)
@@ -104,7 +104,7 @@ def _time(out: list[Problem], path: str, text: str | None) -> None:
 def _requirements(
     out: list[Problem], path: str, requirements: Iterable[SelectorRequirement] | None, operators: Collection[str]
 ) -> None:
-    """All requirements can be parsed."""
+    """Check that all requirements are valid."""
     for number, requirement in enumerate(requirements or ()):
         problem = requirement_problem(requirement, operators)
         if problem:
@@ -112,7 +112,7 @@ def _requirements(
 
 
 def _selector(out: list[Problem], path: str, selector: LabelSelector | None) -> None:
-    """A label selector, where there is one, can be parsed."""
+    """Check that a label selector, if set, is valid."""
     if selector is not None:
         _requirements(out, f"{path}.matchExpressions", selector.match_expressions, LABEL_OPERATORS)
         for key, value in (selector.match_labels or {}).items():
@@ -126,7 +126,7 @@ def _selector(out: list[Problem], path: str, selector: LabelSelector | None) -> 
 
 
 def _container(out: list[Problem], path: str, container: core.Container) -> None:
-    """Requests, limits and host ports of a container."""
+    """Check requests, limits and host ports of a container."""
     resources = container.resources
     if resources is not None:
         _amounts(out, f"{path}.resources.requests", resources.requests)
@@ -136,7 +136,7 @@ def _container(out: list[Problem], path: str, container: core.Container) -> None
 
 
 def _node_term(out: list[Problem], path: str, term: core.NodeSelectorTerm) -> None:
-    """One term of a node selector."""
+    """Check one term of a node selector."""
     _requirements(out, f"{path}.matchExpressions", term.match_expressions, NODE_OPERATORS)
     for number, requirement in enumerate(term.match_fields or ()):
         problem = field_problem(requirement)
@@ -145,13 +145,13 @@ def _node_term(out: list[Problem], path: str, term: core.NodeSelectorTerm) -> No
 
 
 def _node_terms(out: list[Problem], path: str, selector: core.NodeSelector) -> None:
-    """The terms of a node selector."""
+    """Check the terms of a node selector."""
     for number, term in enumerate(selector.node_selector_terms or ()):
         _node_term(out, f"{path}.nodeSelectorTerms[{number}]", term)
 
 
 def _node_affinity(out: list[Problem], path: str, affinity: core.NodeAffinity) -> None:
-    """Required and preferred node terms."""
+    """Check required and preferred node terms."""
     if affinity.required is not None:
         _node_terms(out, f"{path}.requiredDuringSchedulingIgnoredDuringExecution", affinity.required)
     for number, preferred in enumerate(affinity.preferred or ()):
@@ -162,14 +162,14 @@ def _node_affinity(out: list[Problem], path: str, affinity: core.NodeAffinity) -
 
 
 def _pod_term(out: list[Problem], path: str, term: core.PodAffinityTerm) -> None:
-    """One term of pod affinity."""
+    """Check one term of pod affinity."""
     _present(out, f"{path}.topologyKey", term.topology_key)
     _selector(out, f"{path}.labelSelector", term.label_selector)
     _selector(out, f"{path}.namespaceSelector", term.namespace_selector)
 
 
 def _pod_affinity(out: list[Problem], path: str, affinity: core.PodAffinity | None) -> None:
-    """Required and preferred terms of pod affinity or anti-affinity."""
+    """Check required and preferred terms of pod affinity or anti-affinity."""
     if affinity is None:
         return
     for number, term in enumerate(affinity.required or ()):
@@ -181,7 +181,7 @@ def _pod_affinity(out: list[Problem], path: str, affinity: core.PodAffinity | No
 
 
 def _spread(out: list[Problem], path: str, constraint: core.TopologySpreadConstraint) -> None:
-    """One topology spread constraint."""
+    """Check one topology spread constraint."""
     _range(out, f"{path}.maxSkew", constraint.max_skew, 1)
     _range(out, f"{path}.minDomains", constraint.min_domains, 1)
     _present(out, f"{path}.topologyKey", constraint.topology_key)
@@ -192,13 +192,13 @@ def _spread(out: list[Problem], path: str, constraint: core.TopologySpreadConstr
 
 
 def _toleration(out: list[Problem], path: str, toleration: core.Toleration) -> None:
-    """Operator and effect of a toleration; empty ones have a meaning."""
+    """Check operator and effect of a toleration; empty ones are valid."""
     _one_of(out, f"{path}.operator", toleration.operator or None, _TOLERATION_OPERATORS)
     _one_of(out, f"{path}.effect", toleration.effect or None, _TAINT_EFFECTS)
 
 
 def _pod_placement(out: list[Problem], spec: core.PodSpec) -> None:
-    """Check the fields of a pod that say where it can run."""
+    """Check the fields of a pod that constrain its placement."""
     if spec.affinity is not None:
         if spec.affinity.node_affinity is not None:
             _node_affinity(out, "spec.affinity.nodeAffinity", spec.affinity.node_affinity)
@@ -211,7 +211,7 @@ def _pod_placement(out: list[Problem], spec: core.PodSpec) -> None:
 
 
 def _pod(out: list[Problem], pod: core.Pod) -> None:
-    """A pod."""
+    """Check a pod."""
     spec = pod.spec
     for number, container in enumerate(spec.containers or ()):
         if container.resources is not None or container.ports is not None:
@@ -235,7 +235,7 @@ def _pod(out: list[Problem], pod: core.Pod) -> None:
 
 
 def _node(out: list[Problem], node: core.Node) -> None:
-    """A node."""
+    """Check a node."""
     if node.status is not None:
         _amounts(out, "status.capacity", node.status.capacity)
         _amounts(out, "status.allocatable", node.status.allocatable)
@@ -245,7 +245,7 @@ def _node(out: list[Problem], node: core.Node) -> None:
 
 
 def _resource_quota(out: list[Problem], quota: core.ResourceQuota) -> None:
-    """A resource quota."""
+    """Check a resource quota."""
     if quota.spec is not None:
         _amounts(out, "spec.hard", quota.spec.hard)
     if quota.status is not None:
@@ -254,13 +254,13 @@ def _resource_quota(out: list[Problem], quota: core.ResourceQuota) -> None:
 
 
 def _workload(out: list[Problem], workload: core.Workload) -> None:
-    """A replica set or stateful set."""
+    """Check a replica set or stateful set."""
     if workload.spec is not None:
         _selector(out, "spec.selector", workload.spec.selector)
 
 
 def _pod_group(out: list[Problem], group: scheduling.PodGroup) -> None:
-    """A pod group."""
+    """Check a pod group."""
     spec = group.spec
     _range(out, "spec.minMember", spec.min_member, 0)
     for role, number in (spec.min_task_member or {}).items():
@@ -274,7 +274,7 @@ def _pod_group(out: list[Problem], group: scheduling.PodGroup) -> None:
 
 
 def _kubernetes_group(out: list[Problem], group: kubernetes_groups.KubernetesPodGroup) -> None:
-    """A pod group of Kubernetes."""
+    """Check a Kubernetes pod group."""
     policy = group.spec.scheduling_policy
     if (policy.gang is None) == (policy.basic is None):
         out.append(("spec.schedulingPolicy", "must have exactly one policy: set either gang or basic"))
@@ -287,7 +287,7 @@ def _kubernetes_group(out: list[Problem], group: kubernetes_groups.KubernetesPod
 
 
 def _queue(out: list[Problem], queue: scheduling.Queue) -> None:
-    """A queue."""
+    """Check a queue."""
     spec = queue.spec
     if spec is None:
         return
@@ -300,25 +300,25 @@ def _queue(out: list[Problem], queue: scheduling.Queue) -> None:
 
 
 def _priority_class(out: list[Problem], priority_class: scheduling.PriorityClass) -> None:
-    """A priority class."""
+    """Check a priority class."""
     _range(out, "value", priority_class.value, -INT32 - 1)
     _one_of(out, "preemptionPolicy", priority_class.preemption_policy, _PREEMPTION_POLICIES)
 
 
 def _hyper_node(out: list[Problem], domain: topology.HyperNode) -> None:
-    """A domain of the network."""
+    """Check a HyperNode."""
     if domain.spec is not None:
         _range(out, "spec.tier", domain.spec.tier, 0)
 
 
 def _disruption_budget(out: list[Problem], budget: scheduling.PodDisruptionBudget) -> None:
-    """A pod disruption budget."""
+    """Check a pod disruption budget."""
     if budget.spec is not None:
         _selector(out, "spec.selector", budget.spec.selector)
 
 
 def _volume(out: list[Problem], volume: storage.PersistentVolume) -> None:
-    """A persistent volume."""
+    """Check a persistent volume."""
     spec = volume.spec
     _size(out, "spec.capacity[storage]", (spec.capacity or {}).get("storage"))
     _one_of(out, "spec.volumeMode", spec.volume_mode or None, _VOLUME_MODES)
@@ -327,7 +327,7 @@ def _volume(out: list[Problem], volume: storage.PersistentVolume) -> None:
 
 
 def _volume_claim(out: list[Problem], claim: storage.PersistentVolumeClaim) -> None:
-    """A persistent volume claim."""
+    """Check a persistent volume claim."""
     spec = claim.spec
     requests = (spec.resources.requests if spec.resources else None) or {}
     _size(out, "spec.resources.requests[storage]", requests.get("storage"))
@@ -336,7 +336,7 @@ def _volume_claim(out: list[Problem], claim: storage.PersistentVolumeClaim) -> N
 
 
 def _storage_class(out: list[Problem], storage_class: storage.StorageClass) -> None:
-    """A storage class."""
+    """Check a storage class."""
     _present(out, "provisioner", storage_class.provisioner)
     _one_of(out, "volumeBindingMode", storage_class.volume_binding_mode or None, _BINDING_MODES)
     for number, term in enumerate(storage_class.allowed_topologies or ()):
@@ -345,7 +345,7 @@ def _storage_class(out: list[Problem], storage_class: storage.StorageClass) -> N
 
 
 def _csi_node(out: list[Problem], node: storage.CSINode) -> None:
-    """The drivers of a node."""
+    """Check the drivers of a node."""
     for number, driver in enumerate(node.spec.drivers or ()):
         _present(out, f"spec.drivers[{number}].name", driver.name)
         if driver.allocatable is not None:
@@ -353,14 +353,14 @@ def _csi_node(out: list[Problem], node: storage.CSINode) -> None:
 
 
 def _storage_capacity(out: list[Problem], capacity: storage.CSIStorageCapacity) -> None:
-    """Room for volumes."""
+    """Check a storage capacity."""
     _size(out, "capacity", capacity.capacity)
     _size(out, "maximumVolumeSize", capacity.maximum_volume_size)
     _selector(out, "nodeTopology", capacity.node_topology)
 
 
 def _node_metrics(out: list[Problem], metrics: NodeMetrics) -> None:
-    """The usage of a node."""
+    """Check the usage of a node."""
     _time(out, "timestamp", metrics.timestamp)
     _amounts(out, "usage", metrics.usage)
 
@@ -405,9 +405,9 @@ def check(obj: Object, *, source: str = "", index: int = 0) -> list[ObjectError]
     """Return the errors in an object, each naming it. Empty if it is valid; never raises.
 
     Args:
-        obj: any object; of kinds without special rules, only the metadata is checked.
-        source: where it came from, for the messages.
-        index: number of its document in the source, from 0.
+        obj: any object; for kinds without special rules, only the metadata is checked.
+        source: the source, for the messages.
+        index: the number of its document in the source, from 0.
     """
     found = problems(obj)
     if not found:

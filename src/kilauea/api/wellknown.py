@@ -1,4 +1,4 @@
-"""Labels, annotations and names with a meaning, spelled as Volcano and Kubernetes spell them."""
+"""Well-known labels, annotations and names of Volcano and Kubernetes."""
 
 GROUP_NAME = "scheduling.k8s.io/group-name"
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
@@ -8,23 +8,23 @@ PREEMPTABLE = "volcano.sh/preemptable"
 HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 WAITING_TIME = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
-"""Annotations for the time that a pod group may wait; the first valid one counts."""
+"""Annotations for the maximum waiting time of a pod group; the first valid one is used."""
 CARD_QUOTA = "volcano.sh/card.quota"
-"""On a queue: how many cards of each model it may use."""
+"""On a queue: the quota of cards by model."""
 CARD_REQUEST = "volcano.sh/card.request"
-"""On a pod group: how many cards of each model it will want, as long as its pods do not say."""
+"""On a pod group: its future request of cards by model, as long as its pods do not specify it."""
 CARD_NAME = "volcano.sh/card.name"
-"""On a pod: the card model it wants, or several with `|` between, best first."""
+"""On a pod: the requested card model, or several separated by `|`, best first."""
 SERVICE_TYPE = "volcano.sh/service.type"
 COOLDOWN_TIME = "volcano.sh/cooldown-time"
 REVOCABLE_ZONE = "volcano.sh/revocable-zone"
 SCORING_TYPE = "volcano.sh/resource-strategy-scoring-type"
-"""On a pod: whether it prefers free nodes (`LeastAllocated`) or full ones (`MostAllocated`)."""
+"""On a pod: prefer free nodes (`LeastAllocated`) or full ones (`MostAllocated`)."""
 SCORING_WEIGHT = "volcano.sh/resource-strategy-weight"
 """On a pod with the former: a JSON object of weights by resource."""
 NUMA_POLICY = "volcano.sh/numa-topology-policy"
 NODE_GROUP = "volcano.sh/nodegroup-name"
-"""On a node: the group that it is in."""
+"""On a node: its node group."""
 NODE_GROUP_LIMITS = "volcano.sh/nodegroup-resource-limits"
 TASK_TOPOLOGY = (
     "volcano.sh/task-topology",
@@ -52,25 +52,25 @@ MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 CASCADE = "kilauea.dev/cascade"
-"""On a Command that opens a queue: `true` opens what was closed with it, too."""
+"""On a Command that opens a queue: `true` also opens the queues that were closed with it."""
 ROOT_QUEUE = "root"
 DEFAULT_QUEUE = "default"
 SCHEDULER_NAMES = ("volcano",)
 DEFAULT_SCHEDULER = "default-scheduler"
-"""kube-scheduler, which places pods that do not name one."""
+"""kube-scheduler, which schedules pods without a scheduler name."""
 ALL_SCHEDULERS = (*SCHEDULER_NAMES, "kilauea", DEFAULT_SCHEDULER)
-"""Schedulers for which one stands in that has a cluster to itself."""
+"""Scheduler names that a scheduler serves if it is the only one in a cluster."""
 
 SYSTEM_NAMESPACE = "kube-system"
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-"""Priority classes that every cluster has, with their values."""
+"""Built-in priority classes, with their values."""
 
 TRUE_WORDS = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 FALSE_WORDS = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 def parse_bool(text: str | None) -> bool | None:
-    """True or False for the words that Kubernetes components accept; None for anything else."""
+    """Parse a boolean in the notations of Kubernetes components; return None for anything else."""
     if text in TRUE_WORDS:
         return True
     return False if text in FALSE_WORDS else None

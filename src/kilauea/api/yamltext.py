@@ -1,11 +1,11 @@
-"""YAML text to dicts, lists and scalars, document by document, for manifests.
+"""Parsing of YAML manifests to dicts, lists and scalars, document by document.
 
-Built from the events of PyYAML's parser (libyaml where there is one), not by its constructors. That is faster, bounds
-depth and aliases, finds keys that are given twice, and reads scalars as Kubernetes users mean them: numbers as kubectl
-does (`0644` and `0o644` are octal, `1_000` is a thousand, and `80.0` is 80), but only `true` and `false` are booleans;
-times, `yes` and `on` are text.
+It uses the events of PyYAML's parser (libyaml if available), not its constructors. This is faster, limits depth and
+aliases, finds duplicate keys, and reads scalars as Kubernetes users expect: numbers as in kubectl (`0644` and `0o644`
+are octal, `1_000` is a thousand, and `80.0` is 80), but only `true` and `false` are booleans; times, `yes` and `on` are
+text.
 
-Errors are values here and no exceptions, because after an error the next document can be read all the same.
+Errors are returned and not raised, because the next document can be read after an error.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ MAX_DEPTH = 100
 """Maximum depth of a document."""
 
 MAX_ALIAS_NODES = 1_000_000
-"""Nodes that the aliases of one document may stand for in sum, so that a small file cannot become a huge one."""
+"""Maximum total nodes that the aliases of one document expand to, so that a small file cannot become huge."""
 TEXT_OF_A_NODE = 32
 """Characters of a text that count as a further node."""
 
 
 class TextFault(NamedTuple):
-    """Something wrong in a YAML document that does not stop its parser."""
+    """An error in a YAML document that does not stop its parser."""
 
     path: tuple[str | int, ...]
     line: int
@@ -37,7 +37,7 @@ class TextFault(NamedTuple):
 
 
 class TextError(NamedTuple):
-    """A place from which a document cannot be read on; line and column count from 1."""
+    """A syntax error that ends a document; line and column count from 1."""
 
     line: int
     column: int
@@ -45,7 +45,7 @@ class TextError(NamedTuple):
 
 
 class YamlDocument(NamedTuple):
-    """One document: its value, and what is wrong in it nevertheless."""
+    """One document: its value, and the faults in it."""
 
     value: Any
     faults: tuple[TextFault, ...]
@@ -60,14 +60,14 @@ _YAML_INT = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,99})")
 _YAML_BASED = re.compile(r"0x[0-9a-fA-F]{1,32}|0o?[0-7]{1,40}|0b[01]{1,64}")
 _BASES = {"0x": 16, "0b": 2}
 _MOST_WHOLE = 1e21
-"""Numbers below this that are whole are written without a fraction, as Go does."""
+"""Whole numbers below this are written without a fraction, as by Go."""
 _YAML_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?")
 _STANDARD_TAG = "tag:yaml.org,2002:"
 
 
 @remembered(16384, 64)
 def _plain(text: str) -> str | int | float | bool | None:
-    """Value of a plain scalar: null, true, false, a plain number, or its text (so `yes` and times are text)."""
+    """Return the value of a plain scalar: null, true, false, a number, or its text (so `yes` and times are text)."""
     if text in _YAML_NULLS:
         return None
     if text in _YAML_BOOLS:
@@ -83,12 +83,12 @@ def _plain(text: str) -> str | int | float | bool | None:
 
 
 def whole(number: float) -> int | float:
-    """A number as Go writes it in JSON: without a fraction if it is whole."""
+    """Return a number as Go writes it in JSON: without a fraction if it is whole."""
     return int(number) if number.is_integer() and abs(number) < _MOST_WHOLE else number
 
 
 class _Refused(Exception):
-    """A document that is not read on, with the mark of the place and the reason."""
+    """A document is rejected, with the mark of the position and the reason."""
 
     def __init__(self, mark: Any, message: str) -> None:
         super().__init__(message)
@@ -96,7 +96,7 @@ class _Refused(Exception):
 
 
 class _Frame:
-    """A list or dict under construction; `key` is the key that waits for its value."""
+    """A list or dict under construction; `key` is the key without a value yet."""
 
     __slots__ = ("anchor", "key", "merges", "merging", "size", "value")
 
@@ -110,7 +110,7 @@ class _Frame:
 
 
 class _Builder:
-    """Makes dicts, lists and scalars of the events of one YAML document."""
+    """Builds dicts, lists and scalars from the events of one YAML document."""
 
     def __init__(self, first_line: int) -> None:
         self.value: Any = None
@@ -121,10 +121,10 @@ class _Builder:
         self.expanded = 0
 
     def build(self, next_event: _EventSource) -> None:
-        """Take events up to the end of the document.
+        """Process events up to the end of the document.
 
         Raises:
-            _Refused: it nests too deep, has keys that are not strings, or aliases that stand for too much.
+            _Refused: it nests too deeply, has keys that are not strings, or its aliases expand to too much.
         """
         while True:
             event = next_event()
@@ -143,17 +143,17 @@ class _Builder:
                 self.close(event)
 
     def fault(self, event: Any, message: str) -> None:
-        """Note something wrong at the place that is being built."""
+        """Record a fault at the current position."""
         path = tuple(len(frame.value) if frame.key is None else frame.key for frame in self.stack)
         mark = event.start_mark
         self.faults.append(TextFault(path, self.first_line + mark.line, mark.column + 1, message))
 
     def waits_for_key(self) -> bool:
-        """True if a key comes next."""
+        """True if a key is next."""
         return bool(self.stack) and self.stack[-1].key is None and type(self.stack[-1].value) is dict
 
     def scalar(self, event: Any) -> None:
-        """A key, or a value that is neither a list nor a dict."""
+        """Add a key, or a value that is neither a list nor a dict."""
         if self.waits_for_key():
             self.key(event, event.value, event.implicit[0])
             return
@@ -170,7 +170,7 @@ class _Builder:
             self.anchors[event.anchor] = (value, size)
 
     def key(self, event: Any, text: str, plain: bool) -> None:
-        """A key of the innermost dict; keys are text, however they are written."""
+        """Add a key of the innermost dict; all keys are text."""
         frame = self.stack[-1]
         frame.merging = text == "<<" and plain
         if not frame.merging and text in frame.value:
@@ -181,7 +181,7 @@ class _Builder:
             self.anchors[event.anchor] = (text, 1)
 
     def open(self, event: Any, value: Any) -> None:
-        """A list or dict begins."""
+        """Begin a list or dict."""
         if self.waits_for_key():
             raise _Refused(event.start_mark, "a list or a mapping stands where a key is expected: use text")
         if len(self.stack) >= MAX_DEPTH:
@@ -191,7 +191,7 @@ class _Builder:
         self.stack.append(_Frame(value, event.anchor))
 
     def close(self, event: Any) -> None:
-        """The innermost list or dict ends."""
+        """End the innermost list or dict."""
         frame = self.stack.pop()
         for merged in frame.merges:
             for key, value in merged.items():
@@ -201,7 +201,7 @@ class _Builder:
         self.add(event, frame.value, frame.size)
 
     def alias(self, event: Any) -> None:
-        """A value that stood somewhere before."""
+        """Add the value of an earlier anchor."""
         if event.anchor not in self.anchors:
             self.fault(event, f"the alias *{event.anchor} has no anchor before it: write &{event.anchor} at the value")
         value, size = self.anchors.get(event.anchor, ("", 1))
@@ -216,7 +216,7 @@ class _Builder:
             raise _Refused(event.start_mark, f"the alias *{event.anchor} stands where a key is expected: use text")
 
     def add(self, event: Any, value: Any, size: int) -> None:
-        """Put a finished value into the innermost list or dict."""
+        """Add a finished value to the innermost list or dict."""
         if not self.stack:
             self.value = value
             return
@@ -232,7 +232,7 @@ class _Builder:
         frame.key = None
 
     def merge(self, event: Any, frame: _Frame, value: Any) -> None:
-        """The value of a key `<<`: one dict or several, whose entries the dict takes where it has none of its own."""
+        """Merge the value of a key `<<`: one dict or several, whose entries are added unless the dict has them."""
         sources = value if type(value) is list else [value]
         if all(type(source) is dict for source in sources):
             frame.merges += sources
@@ -244,14 +244,14 @@ Steps = tuple[str | int, ...]
 
 
 class _PlacingBuilder(_Builder):
-    """Also notes where everything stands: a value in a dict at its key, an item of a list at its beginning."""
+    """Also records positions: of a value in a dict at its key, of an item of a list at its start."""
 
     def __init__(self, first_line: int) -> None:
         super().__init__(first_line)
         self.places: dict[Steps, tuple[int, int]] = {}
 
     def place(self, event: Any, last: tuple[str, ...] = ()) -> None:
-        """Note that the thing that is being built is here, or its entry `last`; what was noted first stays."""
+        """Record the position of the value being built, or of its entry `last`, unless already recorded."""
         steps: list[str | int] = []
         for frame in self.stack:
             if type(frame.value) is list:
@@ -285,16 +285,16 @@ class _PlacingBuilder(_Builder):
 
 
 def position(data: bytes, at: int) -> tuple[int, int]:
-    """Line and column, from 1, of an offset in UTF-8 text."""
+    """Return line and column, from 1, of an offset in UTF-8 text."""
     start = data.rfind(b"\n", 0, at) + 1
     return data.count(b"\n", 0, start) + 1, len(data[start:at].decode("utf-8", "replace")) + 1
 
 
 def _documents(data: bytes, first_line: int, builder_of: type[_Builder] = _Builder) -> Iterator[_Builder]:
-    """The documents of a YAML text, each with what was wrong in it.
+    """Yield the documents of a YAML text, each with its faults.
 
     Raises:
-        yaml.YAMLError, _Refused: the text cannot be read on.
+        yaml.YAMLError, _Refused: the rest of the text cannot be read.
     """
     loader = _LOADER(data)
     try:
@@ -311,7 +311,7 @@ def _documents(data: bytes, first_line: int, builder_of: type[_Builder] = _Build
 
 
 def _yaml_error(error: Exception) -> tuple[int, int, str]:
-    """Line and column, both from 0, and the message of an error in a YAML text."""
+    """Return line and column, both from 0, and the message of an error in a YAML text."""
     if isinstance(error, _Refused):
         return error.mark.line, error.mark.column, str(error)
     mark = getattr(error, "problem_mark", None)
@@ -320,7 +320,7 @@ def _yaml_error(error: Exception) -> tuple[int, int, str]:
 
 
 def _offset_of_line(data: bytes, line: int) -> int:
-    """Offset of a line, counted from 0; the end if there are not so many."""
+    """Return the offset of a line, counted from 0; the end if there are fewer."""
     at = 0
     for _ in range(line):
         at = data.find(b"\n", at) + 1
@@ -330,13 +330,13 @@ def _offset_of_line(data: bytes, line: int) -> int:
 
 
 def _next_document(data: bytes, at: int) -> int:
-    """Start of the first line `---` behind an offset; the end if there is none."""
+    """Return the start of the first line `---` after an offset, or the end."""
     found = data.find(b"\n---", at)
     return found + 1 if found >= 0 else len(data)
 
 
 def bad_character(data: bytes, at: int = 0) -> int | None:
-    """Offset of the first byte, from `at` on, that cannot be in a YAML text in UTF-8; None if there is none."""
+    """Return the offset of the first byte, from `at`, that is invalid in UTF-8 YAML; None if all are valid."""
     found = _NOT_YAML.search(data, at)
     end = found.start() if found else len(data)
     try:
@@ -347,7 +347,7 @@ def bad_character(data: bytes, at: int = 0) -> int | None:
 
 
 def _read_chunk(data: bytes, first_line: int) -> Iterator[YamlDocument | TextError | int]:
-    """Documents up to the first error; then the error, and the offset at which to go on."""
+    """Yield documents up to the first error; then the error, and the offset at which to continue."""
     try:
         for builder in _documents(data, first_line):
             yield YamlDocument(builder.value, tuple(builder.faults))
@@ -358,11 +358,11 @@ def _read_chunk(data: bytes, first_line: int) -> Iterator[YamlDocument | TextErr
 
 
 def read_documents(data: bytes, first_line: int = 1) -> Iterator[YamlDocument | TextError]:
-    """All documents of a YAML text; after an error, reading goes on at the next line `---`.
+    """Yield all documents of a YAML text; after an error, continue at the next line `---`.
 
     Args:
         data: the text, in UTF-8 without a byte order mark.
-        first_line: number of its first line, for messages.
+        first_line: the number of its first line, for messages.
     """
     at = 0
     while at < len(data):

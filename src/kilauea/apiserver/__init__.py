@@ -1,1 +1,1 @@
-"""The embedded Kubernetes API: the requests of real clients, answered in this process and kept in a file."""
+"""The embedded Kubernetes API server: answers requests of real clients in this process, and stores to a file."""

@@ -1,4 +1,4 @@
-"""Access reviews, which answer questions about users and permissions and are not stored."""
+"""Access reviews, which query users and permissions and are not stored."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from kilauea.apiserver.status import Cause
 
 Review = Callable[[Call], Awaitable[ApiResponse]]
 MOST_GROUPS = 1000
-"""Groups of a user about whom a review asks: each binding is looked at for each of them."""
+"""Maximum groups of a user in a review, as each binding is checked for each of them."""
 _METADATA = ("name", "generateName", "namespace", "uid", "resourceVersion", "labels", "annotations", "ownerReferences")
-"""Fields of metadata in the order in which the real server shows them, before the others."""
+"""Fields of metadata in the order of the real server, before the others."""
 
 
 def _answer(obj: Object, outcome: dict[str, Any]) -> ApiResponse:
-    """The review with its outcome."""
+    """Return the review with its status."""
     metadata = obj.get("metadata") or {}
     out = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": metadata, **obj, "status": outcome}
     return ApiResponse(201, msgspec.json.encode(out))
 
 
 async def _read(call: Call) -> Object:
-    """The review in the body, with its managers."""
+    """Return the review in the body, with its managers."""
     return await call.aside(_read_at_once, call)
 
 
@@ -44,27 +44,27 @@ def _read_at_once(call: Call) -> Object:
 
 
 def _refuse(call: Call, causes: list[Cause]) -> None:
-    """Refuse a review with errors; the real server does not name its kind."""
+    """Reject a review with errors; the real server does not name its kind."""
     if causes:
         raise status.invalid("", call.resource.group, "", causes)
 
 
 async def self_subject_access_review(call: Call) -> ApiResponse:
-    """May I do this?"""
+    """Answer if the caller may perform an action."""
     obj = await _read(call)
     _refuse(call, [*_check_action(obj), *_check_selectors(obj), *_check_metadata(obj)])
     return _answer(obj, _allowed(call, call.user, _action(obj)))
 
 
 async def subject_access_review(call: Call) -> ApiResponse:
-    """Answer if another user may do this."""
+    """Answer if another user may perform an action."""
     obj = await _read(call)
     _refuse(call, [*_check_subject(obj), *_check_metadata(obj)])
     return _of_subject(call, obj)
 
 
 def _check_subject(obj: Object) -> list[Cause]:
-    """The errors in a review of what another user may do."""
+    """Return the errors in the subject of a review."""
     spec, causes = obj.get("spec") or {}, _check_action(obj)
     if not spec.get("user") and not spec.get("groups"):
         causes.append(invalid_value("spec.user", "", "at least one of user or group must be specified"))
@@ -74,7 +74,7 @@ def _check_subject(obj: Object) -> list[Cause]:
 
 
 def _check_metadata(obj: Object, *but: str) -> list[Cause]:
-    """A review has no metadata, `but` such fields."""
+    """Check that a review has no metadata, except the fields `but`."""
     metadata = obj.get("metadata") or {}
     if not any(value for field, value in metadata.items() if field not in ("managedFields", *but)):
         return []
@@ -84,7 +84,7 @@ def _check_metadata(obj: Object, *but: str) -> list[Cause]:
 
 
 def _check_selectors(obj: Object) -> Iterator[Cause]:
-    """The selectors of the objects that a review is about; operators of newer clients pass."""
+    """Yield the errors in the selectors of a review; unknown operators of newer clients are allowed."""
     resource = (obj.get("spec") or {}).get("resourceAttributes") or {}
     for field in ("fieldSelector", "labelSelector"):
         selector, path = resource.get(field), f"spec.resourceAttributes.{field}"
@@ -108,14 +108,14 @@ def _check_selectors(obj: Object) -> Iterator[Cause]:
 
 
 def _of_subject(call: Call, obj: Object) -> ApiResponse:
-    """The answer about another user."""
+    """Return the answer for another user."""
     spec = obj["spec"]
     user = User(spec.get("user") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()))
     return _answer(obj, _allowed(call, user, _action(obj)))
 
 
 async def local_subject_access_review(call: Call) -> ApiResponse:
-    """Answer if another user may do this in the namespace of the review, and in no other."""
+    """Answer if another user may perform an action in the namespace of the review."""
     obj = await _read(call)
     settle_namespace(call, obj)
     spec, causes = obj.get("spec") or {}, _check_subject(obj)
@@ -133,7 +133,7 @@ async def local_subject_access_review(call: Call) -> ApiResponse:
 
 
 def _check_action(obj: Object) -> list[Cause]:
-    """The errors in what a review is about: a resource or a path."""
+    """Return the errors in the attributes of a review: a resource or a path."""
     spec = obj.get("spec") or {}
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if resource is not None and path is not None:
@@ -146,12 +146,12 @@ def _check_action(obj: Object) -> list[Cause]:
 
 
 def _told_path(path: Object) -> Object:
-    """A path as the real server shows it, with the names that fields have in its code."""
+    """Return a path as the real server shows it, with the field names of Go."""
     return {"Path": path.get("path") or "", "Verb": path.get("verb") or ""}
 
 
 def _action(obj: Object) -> Action:
-    """The subject of a review without errors."""
+    """Return the action of a valid review."""
     resource, path = obj["spec"].get("resourceAttributes"), obj["spec"].get("nonResourceAttributes")
     if resource is not None:
         fields = ("verb", "group", "resource", "subresource", "namespace", "name")
@@ -160,18 +160,18 @@ def _action(obj: Object) -> Action:
 
 
 def _allowed(call: Call, user: User, action: Action) -> dict[str, Any]:
-    """The answer for a user."""
+    """Return the status for a user."""
     reason = call.backend.authorizer.reason(user, action)
     return {"allowed": reason is not None} | ({"reason": reason} if reason else {})
 
 
 async def self_subject_rules_review(call: Call) -> ApiResponse:
-    """Answer which actions the caller is allowed in a namespace."""
+    """Return the rules of the caller in a namespace."""
     obj = await call.aside(read_object, call)
     namespace = (obj.get("spec") or {}).get("namespace")
     if not namespace:
         raise status.bad_request("no namespace on request")
-    obj["spec"] = {}  # the answer does not repeat the question
+    obj["spec"] = {}  # the response does not repeat the spec
     resources: list[Object] = []
     paths: list[Object] = []
     for grant in call.backend.authorizer.grants(call.user, namespace):
@@ -184,7 +184,7 @@ async def self_subject_rules_review(call: Call) -> ApiResponse:
 
 
 async def token_review(call: Call) -> ApiResponse:
-    """Answer which user a token is for. Known are the caller's own, and those of service accounts."""
+    """Return the user of a token: the caller's own, or that of a service account."""
     obj = await _read(call)
     spec = obj.get("spec") or {}
     token = spec.get("token")
@@ -200,14 +200,14 @@ async def token_review(call: Call) -> ApiResponse:
 
 
 async def self_subject_review(call: Call) -> ApiResponse:
-    """Answer which user the caller is."""
+    """Return the caller."""
     obj = await call.aside(read_object, call)
     obj["metadata"] = {"creationTimestamp": call.backend.timestamp()}
     return _answer(obj, {"userInfo": _user_info(call.user)})
 
 
 def _user_info(user: User) -> dict[str, Any]:
-    """A user as reviews tell of one."""
+    """Return a user in the format of reviews."""
     found: dict[str, Any] = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
     found["extra"] = {key: list(values) for key, values in user.extra.items()}
     return {key: value for key, value in found.items() if value}

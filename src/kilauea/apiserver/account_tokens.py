@@ -1,7 +1,7 @@
-"""Tokens of service accounts: signed by a key of the server, valid for a limited time and while the account exists.
+"""Tokens of service accounts: signed with a key of the server, valid for a limited time and while the account exists.
 
-They are JSON web tokens with the claims that Kubernetes gives them, so that clients which look inside find what they
-expect. A token may be bound to a pod or secret, and is then no longer good when that is gone.
+They are JSON web tokens with the claims of Kubernetes, on which clients may rely. A token may be bound to a pod or
+secret, and becomes invalid with its deletion.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from kilauea.apiserver.request import GROUP_AUTHENTICATED, User
 from kilauea.apiserver.storage import Store
 
 AUDIENCE = "https://kubernetes.default.svc"
-"""Issuer and usual audience, as in every cluster."""
+"""The issuer and the default audience, as in every cluster."""
 _BOUND = {"Pod": "pods", "Secret": "secrets"}
 _WIDTH = 32
-"""Bytes of either half of a signature."""
+"""Bytes of each half of a signature."""
 
 
 class AccountTokens:
-    """Gives out tokens and knows them again."""
+    """Issues and verifies tokens."""
 
     def __init__(self, key: bytes, store: Store, now: Callable[[], int]) -> None:
-        """A source of tokens.
+        """Create an issuer of tokens.
 
         Args:
             key: a private key of the curve P-256 as PEM.
-            store: where the accounts are.
-            now: microseconds since 1970.
+            store: the store of the accounts.
+            now: returns microseconds since 1970.
 
         Raises:
-            ValueError: that is no such key.
+            ValueError: the key is invalid.
         """
         loaded = serialization.load_pem_private_key(key, None)
         if not isinstance(loaded, ec.EllipticCurvePrivateKey):
@@ -63,7 +63,7 @@ class AccountTokens:
                 "y": _encoded(numbers.y.to_bytes(_WIDTH)),
             }
         ]
-        """The public key as a JSON web key, by which others can check tokens."""
+        """The public key as a JSON web key, with which others can verify tokens."""
         self._claims = remembered(1024, 4096)(self._verified)
 
     def issue(
@@ -74,14 +74,15 @@ class AccountTokens:
         identity: str,
         bound: Mapping[str, Any] | None = None,
     ) -> str:
-        """A token.
+        """Issue a token.
 
         Args:
             account: the metadata of the service account.
-            audiences: whom it is for.
-            seconds: how long it is good.
-            identity: a uid for the token itself.
-            bound: kind, name and uid of what it is bound to; of a pod on a node, `node` is the name and uid of that.
+            audiences: the intended audiences.
+            seconds: the validity in seconds.
+            identity: a UID for the token itself.
+            bound: kind, name and UID of the object that it is bound to; for a pod on a node, `node` has that node's
+            name and UID.
         """
         now = self._now() // SECOND
         namespace, name = account["namespace"], account["name"]
@@ -100,7 +101,7 @@ class AccountTokens:
         return f"{text}.{_encoded(b''.join(half.to_bytes(_WIDTH) for half in halves))}"
 
     def user_of(self, token: str, audience: str = AUDIENCE) -> User | None:
-        """Return the user of a token; None if it is not one of ours, has expired, or is for another audience."""
+        """Return the user of a token; None if it was not issued here, has expired, or is for another audience."""
         claims = self._claims(token)
         if claims is None or not claims["nbf"] <= self._now() / SECOND < claims["exp"] or audience not in claims["aud"]:
             return None
@@ -126,7 +127,7 @@ class AccountTokens:
         return stored is not None and _identity_of(stored.value).metadata.uid == wanted["uid"]
 
     def _verified(self, token: str) -> dict[str, Any] | None:
-        """The claims of a token that we have signed."""
+        """Return the claims of a token with a valid signature."""
         text, _, signature = token.rpartition(".")
         try:
             raw = _decoded(signature)
@@ -143,7 +144,7 @@ class _Metadata(msgspec.Struct):
 
 
 class _Identity(msgspec.Struct):
-    """The part of an object by which it is known; the rest, which can be large, is not read for each request."""
+    """The part of an object that identifies it; the rest, which can be large, is not read for each request."""
 
     metadata: _Metadata
 

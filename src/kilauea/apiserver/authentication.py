@@ -1,4 +1,4 @@
-"""Authentication: by a certificate of our authority, or by a bearer token of the administrator or an account."""
+"""Authentication: by a client certificate, or by a bearer token of the administrator or a service account."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kilauea.apiserver.request import GROUP_AUTHENTICATED, User
 
 
 class Authenticator:
-    """Knows the holders of certificates and tokens."""
+    """Authenticates callers by certificates and tokens."""
 
     def __init__(self, tokens: Mapping[str, User], accounts: AccountTokens | None = None) -> None:
         self._accounts = accounts
@@ -22,11 +22,11 @@ class Authenticator:
         """Return the caller; None if there are no credentials.
 
         Args:
-            certificate: of the client, checked by TLS, in the form of `ssl.SSLSocket.getpeercert`.
-            authorization: the header, or nothing.
+            certificate: the client certificate, verified by TLS, in the format of `ssl.SSLSocket.getpeercert`.
+            authorization: the header, or an empty string.
 
         Raises:
-            ApiFault: the token is not known (401).
+            ApiFault: the token is unknown (401).
         """
         if certificate:
             user = _user_of_certificate(certificate)
@@ -49,7 +49,7 @@ class Authenticator:
 
 
 def _user_of_certificate(certificate: Mapping[str, Any]) -> User | None:
-    """The common name is the name of the user, the organisations are groups."""
+    """Return the user of a certificate: the common name is the user name, the organizations are groups."""
     pairs = [pair for name in certificate.get("subject", ()) for pair in name]
     name = next((value for key, value in pairs if key == "commonName"), "")
     groups = tuple(value for key, value in pairs if key == "organizationName")

@@ -1,6 +1,6 @@
-"""The conditions of a selector by name, so that a test takes time in proportion to an object's labels alone.
+"""The conditions of a selector by name, so that the time of a match depends only on the number of an object's labels.
 
-A client may send twenty thousand conditions, and hold thousands of watches with them that see every event.
+A client may send twenty thousand conditions, and open thousands of watches with them, each of which sees every event.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Conditions:
     """Conditions that must all hold.
 
     Attributes:
-        wanted: by name, the values of which something must have one; None for any value.
-        refused: by name, the values that it must not have; None for any value.
-        between: by name, the numbers between which its value must be.
+        wanted: required values by name, of which one must match; None for any value.
+        refused: excluded values by name; None for any value.
+        between: numeric bounds of the value, by name.
     """
 
     wanted: Mapping[str, frozenset[str] | None]
@@ -29,7 +29,7 @@ class Conditions:
     between: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def match(self, labels: Mapping[str, str]) -> bool:
-        """Return True if they hold for labels."""
+        """Return True if labels meet all conditions."""
         wanted, refused = self.wanted, self.refused
         if len(wanted) > len(labels):
             return False
@@ -50,7 +50,7 @@ class Conditions:
 
 
 def conditions_of(requirements: Iterable[Requirement]) -> Conditions:
-    """The conditions that requirements make together; one that is invalid makes them hold for nothing."""
+    """Combine requirements into conditions; an invalid one makes them match nothing."""
     wanted: dict[str, frozenset[str] | None] = {}
     refused: dict[str, list[str] | None] = {}
     between: dict[str, tuple[float, float]] = {}

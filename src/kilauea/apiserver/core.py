@@ -91,7 +91,7 @@ VERBS: Mapping[str, Verb] = {
     "deletecollection": delete_collection,
 }
 _IN_PIECES = frozenset((create, update, patch, delete, *REVIEWS.values()))
-"""Verbs whose work on large objects is done outside the loop."""
+"""Verbs whose work on large objects is done outside the event loop."""
 PARTS: Mapping[str, Verb] = {"get": get, "update": update, "patch": patch}
 """Subresources that are a part of their object."""
 SUBRESOURCES: Mapping[str, Mapping[str, Verb]] = {
@@ -161,7 +161,7 @@ class ApiServer:
             else:
                 code = 101 if isinstance(answer, Upgrade | Tunnel) else 200
             return answer
-        except asyncio.CancelledError:  # it has timed out
+        except asyncio.CancelledError:  # the request has timed out
             code = status.TIMEOUT
             raise
         finally:
@@ -351,7 +351,7 @@ def _selected_name(request: ApiRequest) -> str:
     """Return the only name that a list or watch selects, for permissions by name; empty for others."""
     try:
         terms = parse_fields(request.first("fieldSelector"))
-    except ApiFault:  # the request is refused
+    except ApiFault:  # the request is rejected
         return ""
     names = [each.value for each in terms if each.path == "metadata.name" and each.equal]
     return names[0] if len(names) == 1 and not path_segment_problems(names[0]) else ""

@@ -1,4 +1,4 @@
-"""Objects from bytes."""
+"""Decoding of stored objects."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ _decode = msgspec.json.Decoder().decode
 
 
 def decode(value: bytes) -> dict[str, Any]:
-    """A stored object as a dict of its own, free to change."""
+    """Decode a stored object into a new dict that may be changed."""
     obj: dict[str, Any] = _decode(value)
     return obj

@@ -1,7 +1,7 @@
-"""Work that turns out to be necessary during a request, but is too expensive to do there.
+"""Expensive work that becomes necessary during a request, and is done outside of it.
 
-The code that meets it raises `Deferred`. The server has the work done elsewhere, and does the request again from its
-beginning: nothing is written before all is checked. The second time the answer is known.
+The code that needs it raises `Deferred`. The server runs the work in another process and repeats the request from the
+start, as nothing is written before all checks. The second time, the answer is known.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from kilauea.apiserver.fields import forbidden_field
 from kilauea.apiserver.status import Cause
 
 KNOWN: ContextVar[dict[bytes, bytes] | None] = ContextVar("known", default=None)
-"""The answers that the request at work has waited for, by question."""
+"""The answers that the current request has waited for, by question."""
 MOST_DEFERRED = 20
-"""Pieces of heavy work in one request."""
+"""Maximum pieces of heavy work in one request."""
 LIGHT_CHECK = 2_500
-"""Characters of expressions that are checked at once, in some twenty milliseconds."""
+"""Characters of expressions that are checked at once, in about twenty milliseconds."""
 DeferredTask = Literal["apply rules", "check", "compare rights"]
 
 
 class Deferred(Exception):
-    """The answer to a question must be worked out elsewhere."""
+    """The answer to a question must be computed in another process."""
 
     def __init__(self, question: bytes, task: DeferredTask) -> None:
         super().__init__("heavy work")
@@ -34,7 +34,7 @@ class Deferred(Exception):
 
 
 def has_answers() -> bool:
-    """Return True if the request at work has waited for an answer."""
+    """Return True if the current request has waited for an answer."""
     return bool(KNOWN.get())
 
 
@@ -53,10 +53,10 @@ def deferred(question: bytes, task: DeferredTask = "apply rules") -> bytes:
 def causes_of(
     name: str, check: Callable[..., Iterable[Cause]], *arguments: dict[str, Any] | None, weight: int
 ) -> list[Cause]:
-    """Return the errors that a check finds; what is much work is done elsewhere, by `heavy.CHECKS` of this name.
+    """Return the errors of a check; an expensive check runs in another process, from `heavy.CHECKS` by its name.
 
     Raises:
-        Deferred: it is much work, and the answer is not known yet.
+        Deferred: the check is expensive, and the answer is not known yet.
     """
     if weight <= LIGHT_CHECK:
         return list(check(*arguments))
@@ -67,10 +67,10 @@ def causes_of(
 
 
 def encoded_causes(causes: Iterable[Cause]) -> bytes:
-    """Errors as the answer to a question."""
+    """Encode errors as the answer to a question."""
     return msgspec.json.encode([(each.field, each.reason, each.message) for each in causes])
 
 
 def decoded_causes(answer: bytes) -> list[Cause]:
-    """The errors that an answer tells of."""
+    """Decode the errors in an answer."""
     return [Cause(*each) for each in msgspec.json.decode(answer, type=list[tuple[str, str, str]])]

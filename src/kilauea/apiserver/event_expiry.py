@@ -1,7 +1,6 @@
 """Expiry of events: an event is deleted one hour after its last write, as with etcd's leases.
 
-This belongs to the server: an event has a time to live from the write that stored it, whether or not a controller
-manager runs.
+The server does this: an event has a time to live from the write that stored it, even without a controller manager.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from kilauea.apiserver.storage import Conflict, Missing, Stored, WriteFailed
 EVENTS = "/core/events/"
 LIFETIME_SECONDS = 3600
 PERIOD_SECONDS = 60.0
-"""Between two looks for events that have expired."""
+"""Seconds between two checks for expired events."""
 TURN, READ = 200, 1000
-"""Events that are deleted, and that are read, before everything else has its turn."""
+"""Events to delete, and to read, before other tasks have their turn."""
 
 
 class _Entry(msgspec.Struct):
@@ -43,29 +42,29 @@ _read = msgspec.json.Decoder(_Event).decode
 
 
 async def expire_events(backend: Backend, clock: Clock) -> None:
-    """Delete events that have expired, until cancelled."""
+    """Delete expired events until cancelled."""
     expiry = EventExpiry(backend)
     while True:
-        with suppress(WriteFailed):  # they are still there the next time
+        with suppress(WriteFailed):  # retried the next time
             await expiry.delete_expired()
         await clock.sleep(PERIOD_SECONDS)
 
 
 class EventExpiry:
-    """Knows when each event expires, and reads only events that are new or were written again."""
+    """Tracks the expiry of events, reading only new and rewritten ones."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._read_to = 0
-        """The newest revision of the events that were read."""
+        """The newest revision of the events read."""
         self._due: dict[int, array[int]] = {}
-        """Revisions of events by the time at which they expire, in microseconds since 1970.
+        """Revisions of events by their time of expiry, in microseconds since 1970.
 
-        Many events expire at once: this takes a tenth of the memory of a time for each of them.
+        Many events expire at the same time: this uses a tenth of the memory of one time per event.
         """
 
     async def delete_expired(self) -> None:
-        """Delete the events that have expired.
+        """Delete expired events.
 
         Raises:
             WriteFailed: one could not be deleted.
@@ -83,7 +82,7 @@ class EventExpiry:
         over = {revision for time in due for revision in self._due[time]}
         expired = [(each.key, each.revision) for each in page.items if each.revision in over] if over else []
         for number, (key, revision) in enumerate(expired, 1):
-            with suppress(Conflict, Missing):  # written again, or deleted, a moment ago
+            with suppress(Conflict, Missing):  # rewritten or deleted meanwhile
                 await store.write(key, revision, None)
             if number % TURN == 0:
                 await asyncio.sleep(0)
@@ -99,5 +98,5 @@ def _due_of(stored: Stored) -> int:
 
 @remembered(1024)
 def _expiry(time: str) -> int:
-    """The time at which an event of this time expires: one number for the many events of a second."""
+    """Return the time of expiry for a time; cached, so that events of the same second share the number."""
     return parse_time(time) + LIFETIME_SECONDS * SECOND

@@ -1,6 +1,6 @@
-"""Errors of fields, as `Cause`s worded like the real server's, and the checks that many kinds share.
+"""Field errors, as `Cause`s worded as by the real server, and checks that many kinds share.
 
-A path is text such as `spec.containers[0].image`. Every check returns a list of causes, empty without errors.
+A path is a string such as `spec.containers[0].image`. Every check returns a list of causes, empty without errors.
 """
 
 from __future__ import annotations
@@ -13,57 +13,57 @@ import msgspec
 from kilauea.api.names import label_value_problems, path_segment_problems, qualified_name_problems
 from kilauea.apiserver.status import Cause
 
-# --- the kinds of error
+# --- kinds of errors
 
 
 def required(path: str, detail: str = "") -> Cause:
-    """A missing required field."""
+    """Return the error for a missing required field."""
     return Cause(path, "FieldValueRequired", "Required value" + (f": {detail}" if detail else ""))
 
 
 def invalid_value(path: str, value: Any, detail: str = "") -> Cause:
-    """A value that is not allowed, with the reason."""
+    """Return the error for an invalid value, with the reason."""
     return Cause(path, "FieldValueInvalid", f"Invalid value: {_shown(value)}" + (f": {detail}" if detail else ""))
 
 
 def wrong_type(path: str, value: Any, detail: str) -> Cause:
-    """A value of the wrong type."""
+    """Return the error for a value of the wrong type."""
     return Cause(path, "FieldValueTypeInvalid", f"Invalid value: {_shown(value)}: {detail}")
 
 
 def not_supported(path: str, value: Any, supported: Iterable[str]) -> Cause:
-    """A value that is not among the allowed ones."""
+    """Return the error for a value that is not one of the supported ones."""
     message = ", ".join(f'"{each}"' for each in supported)
     return Cause(path, "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {message}")
 
 
 def duplicate(path: str, value: Any) -> Cause:
-    """A duplicate value."""
+    """Return the error for a duplicate value."""
     return Cause(path, "FieldValueDuplicate", f"Duplicate value: {_shown(value)}")
 
 
 def forbidden_field(path: str, detail: str) -> Cause:
-    """A field that must not be set or changed."""
+    """Return the error for a field that must not be set or changed."""
     return Cause(path, "FieldValueForbidden", f"Forbidden: {detail}")
 
 
 def missing_reference(path: str, value: Any) -> Cause:
-    """A value that refers to a missing object."""
+    """Return the error for a reference to a missing object."""
     return Cause(path, "FieldValueNotFound", f"Not found: {_shown(value)}")
 
 
 def too_many(path: str, count: int, most: int) -> Cause:
-    """A list with more items than allowed."""
+    """Return the error for a list with too many items."""
     return Cause(path, "FieldValueTooMany", f"Too many: {count}: must have at most {most} items")
 
 
 def too_long(path: str, most: int) -> Cause:
-    """A text that is longer than allowed, in bytes."""
+    """Return the error for a string that is too long, in bytes."""
     return Cause(path, "FieldValueTooLong", f"Too long: may not be more than {most} bytes")
 
 
 def _shown(value: Any) -> str:
-    """A value as JSON."""
+    """Return a value as JSON."""
     if value is None:
         return "null"
     return msgspec.json.encode(value).decode()
@@ -88,7 +88,7 @@ def check_word(path: str, value: Any, allowed: Sequence[str]) -> list[Cause]:
 
 
 def check_path_segments(path: str, obj: dict[str, Any], *fields: str) -> list[Cause]:
-    """Required fields of an object that are parts of paths in requests, such as kinds and names."""
+    """Check required fields of an object that are segments of request paths, such as kinds and names."""
     causes: list[Cause] = []
     for field in fields:
         text = obj.get(field, "")
@@ -100,7 +100,7 @@ def check_path_segments(path: str, obj: dict[str, Any], *fields: str) -> list[Ca
 
 
 def check_labels(path: str, labels: dict[str, Any]) -> list[Cause]:
-    """Keys and values of labels."""
+    """Check the keys and values of labels."""
     causes = []
     for key, value in labels.items():
         causes += [invalid_value(path, key, each) for each in qualified_name_problems(key)]
@@ -112,7 +112,7 @@ MAX_ANNOTATIONS = 256 * 1024
 
 
 def check_annotations(path: str, annotations: dict[str, Any]) -> list[Cause]:
-    """Keys of annotations, and the size of all together."""
+    """Check the keys of annotations, and their total size."""
     causes = []
     size = 0
     for key, value in annotations.items():
@@ -141,7 +141,7 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 def check_label_selector(path: str, selector: dict[str, Any]) -> list[Cause]:
-    """A `metav1.LabelSelector`."""
+    """Check a `metav1.LabelSelector`."""
     causes = check_labels(f"{path}.matchLabels", selector.get("matchLabels") or {})
     for number, term in enumerate(selector.get("matchExpressions") or ()):
         causes += check_label_requirement(f"{path}.matchExpressions[{number}]", term)
@@ -149,7 +149,7 @@ def check_label_selector(path: str, selector: dict[str, Any]) -> list[Cause]:
 
 
 def check_label_requirement(path: str, term: dict[str, Any], *, any_operator: bool = False) -> list[Cause]:
-    """One requirement of a label selector; `any_operator` lets operators be that are not known."""
+    """Check one requirement of a label selector; `any_operator` allows unknown operators."""
     causes = check_operator(path, term, any_operator=any_operator)
     causes += [
         invalid_value(f"{path}.key", term.get("key", ""), each) for each in qualified_name_problems(term.get("key", ""))
@@ -160,7 +160,7 @@ def check_label_requirement(path: str, term: dict[str, Any], *, any_operator: bo
 
 
 def check_operator(path: str, term: dict[str, Any], *, any_operator: bool = False) -> list[Cause]:
-    """The operator of a requirement of a selector, and whether it goes with values."""
+    """Check the operator of a requirement, and that it has values only if it uses them."""
     operator, values = term.get("operator", ""), term.get("values") or []
     causes = []
     if operator in ("In", "NotIn") and not values:

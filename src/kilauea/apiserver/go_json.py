@@ -1,4 +1,4 @@
-"""JSON text as Go writes it, for values that clients compare or that are embedded in other texts."""
+"""JSON as Go encodes it, for values that clients compare or that are embedded in other texts."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _ESCAPES = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u20
 
 
 def go_json(value: Any, order: Literal["sorted"] | None = None) -> str:
-    """The JSON of a value, in which characters that are special in HTML are escaped."""
+    """Encode a value as JSON, escaping HTML special characters."""
     return msgspec.json.encode(value, order=order).decode().translate(_ESCAPES)

@@ -1,8 +1,8 @@
-"""Work on bytes that can take seconds: done elsewhere, so that no request blocks others.
+"""Work on bytes that can take seconds, which runs in other processes so that no request blocks others.
 
-Reading YAML, saying where JSON is broken, writing YAML or protobuf, and checking and evaluating expressions are
-functions from bytes to bytes (`heavy_tasks`). What is small is done at once; what is not is given to `Backend.heavy`,
-which has other processes for it (`kilauea.runtime.cluster.workers`).
+Parsing YAML, locating errors in JSON, writing YAML or protobuf, and checking and evaluating expressions are functions
+from bytes to bytes (`heavy_tasks`). Small tasks are done at once; others are passed to `Backend.heavy`, which runs them
+in other processes (`kilauea.runtime.cluster.workers`).
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ Task = Literal[
 
 
 class TooHeavy(Exception):
-    """Work that took longer than it may, or for which too much other work waits."""
+    """Work took too long, or too much other work is waiting."""
 
 
 class TooManyWaiting(TooHeavy):
-    """Work that was not started, as too much other work waits; it may be done later."""
+    """Work was not started, as too much other work is waiting; it may be retried."""
 
 
 class Heavy(Protocol):
-    """Does tasks that may take long."""
+    """Runs tasks that may take long."""
 
     async def run(self, task: Task, data: bytes) -> bytes:
         """Return the result of a task.
 
         Raises:
-            TooHeavy: it took too long, or too many wait.
+            TooHeavy: it took too long, or too many are waiting.
         """
         ...

@@ -1,6 +1,6 @@
-"""The tasks of `kilauea.apiserver.heavy`, by their names: functions from bytes to bytes.
+"""The tasks of `kilauea.apiserver.heavy`, by name: functions from bytes to bytes.
 
-They run in the server's process for what is small, and in other processes for what is not.
+Small ones run in the server's process, others in separate processes.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def write_protobuf(value: bytes) -> bytes:
-    """JSON of an object or list of a built-in kind in protobuf form."""
+    """Convert the JSON of an object or list of a built-in kind to protobuf."""
     return encode_protobuf(msgspec.json.decode(value), message_name)
 
 
 def write_yaml(value: bytes) -> bytes:
-    """JSON as YAML."""
+    """Convert JSON to YAML."""
     return yaml.dump(msgspec.json.decode(value), Dumper=_DUMPER, default_flow_style=False).encode()
 
 
@@ -43,11 +43,11 @@ CHECKS: Mapping[str, Callable[..., Iterable[Cause]]] = {
     "validating policy": check_validating_policy,
     "webhooks": check_webhooks,
 }
-"""Checks of objects, by the names by which strategies ask for them (`deferred.causes_of`)."""
+"""Checks of objects, by their names in strategies (`deferred.causes_of`)."""
 
 
 def check(question: bytes) -> bytes:
-    """Return the errors that a check finds."""
+    """Return the errors of a check."""
     name, arguments = msgspec.json.decode(question)
     return encoded_causes(CHECKS[name](*arguments))
 
@@ -67,8 +67,8 @@ TASKS: Mapping[Task, Callable[[bytes], bytes]] = {
 
 
 class AtOnce:
-    """Does each task at once, in this process: for tests and tools that serve one client."""
+    """Runs each task at once in this process, for tests and tools that serve one client."""
 
     async def run(self, task: Task, data: bytes) -> bytes:
-        """As for all."""
+        """Return the result of a task."""
         return TASKS[task](data)

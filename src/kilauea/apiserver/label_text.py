@@ -1,6 +1,6 @@
 """Label selectors as text, such as `app=web,tier in (a, b),!old`: the grammar and the error messages of Kubernetes.
 
-A key alone asks for the label, `!` for its absence; `=`, `==`, `!=`, `in` and `notin` compare, `gt` and `lt` are
+A key alone requires the label, `!` its absence; `=`, `==`, `!=`, `in` and `notin` compare values, `gt` and `lt` are
 written `>` and `<`.
 """
 
@@ -20,7 +20,7 @@ _OPERATORS = {"=": "In", "==": "In", "!=": "NotIn", "in": "In", "notin": "NotIn"
 _WORDS = "in, notin, =, ==, !=, gt, lt"
 _WORD = "[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _PLAIN = re.compile(rf"(!?)({_WORD})|({_WORD})(==|=|!=)((?:{_WORD})?)")
-"""A condition without white space, a prefix of the key or a list of values, as most are."""
+"""A simple condition, the common case: without whitespace, key prefix or list of values."""
 
 
 class _Fault(Exception):
@@ -29,7 +29,7 @@ class _Fault(Exception):
 
 @remembered(1024)
 def parse_labels(text: str) -> Selector:
-    """The conditions of a label selector, sorted.
+    """Parse a label selector into sorted conditions.
 
     Raises:
         ApiFault: it cannot be parsed (400).
@@ -44,7 +44,7 @@ def parse_labels(text: str) -> Selector:
 
 
 def _plain(text: str) -> Selector | None:
-    """The conditions of a selector if all are plain, in a third of the parser's time; None if they are not."""
+    """Parse a selector of simple conditions in a third of the parser's time; return None for others."""
     found: list[Requirement] = []
     for part in text.split(","):
         match = _PLAIN.fullmatch(part)
@@ -60,7 +60,7 @@ def _plain(text: str) -> Selector | None:
 
 
 class _Parser:
-    """Reads a selector token by token; the empty token is the end."""
+    """Parses a selector token by token; the empty token is the end."""
 
     def __init__(self, text: str) -> None:
         self._tokens = [found[1] for found in _TOKEN.finditer(text)]
@@ -75,7 +75,7 @@ class _Parser:
         return token
 
     def selector(self) -> list[Requirement]:
-        """All conditions."""
+        """Return all conditions."""
         found: list[Requirement] = []
         if not self._peek():
             return found
@@ -118,7 +118,7 @@ class _Parser:
         return key
 
     def _value(self) -> list[str]:
-        """The one value that a key is compared with; it may be empty."""
+        """Return the single value that a key is compared with, which may be empty."""
         if self._peek() in ("", ","):
             return [""]
         value = self._next()
@@ -127,7 +127,7 @@ class _Parser:
         return [value]
 
     def _values(self) -> list[str]:
-        """A list in parentheses; what is left out between commas is an empty value."""
+        """Return a list in parentheses; nothing between commas is an empty value."""
         token = self._next()
         if token != "(":
             raise _Fault(f"found '{token}' expected: '('")
@@ -151,7 +151,7 @@ class _Parser:
 
 
 def _check_values(key: str, operator: str, values: list[str]) -> None:
-    """Values must be such as labels have, and numbers to compare with `>` and `<`."""
+    """Check that values are valid label values, and integers for `>` and `<`."""
     for number, value in enumerate(values):
         if operator in ("Gt", "Lt") and not re.fullmatch(r"[+-]?[0-9]+", value):
             message = "for 'Gt', 'Lt' operators, the value must be an integer"

@@ -1,8 +1,8 @@
-"""Large writes, processed outside the event loop, so that other requests are answered in the meantime.
+"""Large writes, processed outside the event loop so that other requests are answered meanwhile.
 
-It is done in one thread, and not in a process: what it works on are objects of the server, which would take as long to
-send elsewhere. The interpreter takes turns between that thread and the loop within milliseconds. A write does what it
-must do in pieces, between which it is in the loop again: whatever looks at other objects is done there.
+They use one thread and not a process, as sending their objects to another process would take as long. The interpreter
+switches between that thread and the loop within milliseconds. A write runs in pieces, between which it returns to the
+loop: everything that reads other objects is done there.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ T = TypeVar("T")
 _Outcome = tuple[T | None, Exception | None]
 
 LARGE = 16 * 1024
-"""Bytes of a body and of the object that it changes from which a write waits for its turn; it takes some 5 ms."""
+"""Bytes of body and changed object from which a write waits for its turn; it takes about 5 ms."""
 SWITCH_SECONDS = 0.001
-"""Seconds after which the thread lets the loop go on, which asks for that several times for each request."""
+"""Seconds after which the thread yields to the loop, which requests this several times for each request."""
 MOST, MOST_OF_USER = 12, 2
-"""Large writes that are under way at a time: each holds its object many times over, also while it asks webhooks.
+"""Maximum large writes in progress: each keeps many copies of its object in memory, also during calls of webhooks.
 
-One user has few of them, so that slow webhooks of some users do not keep out the others.
+The limit per user is low, so that slow webhooks of some users do not block others.
 """
 
 
 class LargeWrites:
-    """The thread for large writes, at which one write is at work at a time; the others that are under way wait."""
+    """The thread for large writes, which runs one write at a time; others in progress wait."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="large-writes")
@@ -40,14 +40,14 @@ class LargeWrites:
         self._turns = Turns()
 
     def turn(self, user: str) -> Turn:
-        """The turn of a write of a user, which it takes when it has something to do."""
+        """Return the turn of a user's write, which takes it when it has work."""
         return Turn(self, self._places, self._turns, user)
 
     async def run(self, function: Callable[[], T]) -> T:
-        """Return the result of a function, which must not touch anything that the loop works on.
+        """Return the result of a function, which must not access anything that the loop uses.
 
-        No future keeps the result, a large object, or an error, whose traceback refers to one: futures of executors
-        that are waited for, and those that tracebacks lead to, stay until the garbage collector comes.
+        Futures must not keep the result, a large object, or an error, whose traceback refers to one: awaited futures of
+        executors, and those in tracebacks, stay until garbage collection.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[list[_Outcome[T]]] = loop.create_future()
@@ -57,7 +57,7 @@ class LargeWrites:
             try:
                 raise error
             finally:
-                del error  # its traceback refers to what is here
+                del error  # its traceback refers to this frame
         return cast(T, result)
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class LargeWrites:
 
 
 class Turn:
-    """The turn of one write at the thread; turns go round the users."""
+    """The turn of one write on the thread; users take turns."""
 
     def __init__(self, writes: LargeWrites, places: Turns, turns: Turns, user: str) -> None:
         self._writes = writes
@@ -86,13 +86,13 @@ class Turn:
         return await self._writes.run(function)
 
     def rest(self) -> None:
-        """Let others have their turn, as the write waits for something with its object in hand."""
+        """Let others have their turn while the write waits, keeping its object."""
         if self._is_held:
             self._is_held = False
             self._turns.give_back(self._user)
 
     def end(self) -> None:
-        """Let others begin: the write holds nothing any more."""
+        """Let others begin: the write has released its object."""
         self.rest()
         if self._has_place:
             self._has_place = False
@@ -100,12 +100,12 @@ class Turn:
 
 
 def _work(function: Callable[[], T], loop: asyncio.AbstractEventLoop, done: asyncio.Future[list[_Outcome[T]]]) -> None:
-    """Do the work of the thread: call a function, and tell the loop."""
+    """Call a function in the thread, and pass its outcome to the loop."""
     loop.call_soon_threadsafe(_settle, done, _outcome(function))
 
 
 def _outcome(function: Callable[[], T]) -> _Outcome[T]:
-    """The result of a function, or its error, while the interpreter switches threads more often."""
+    """Return the result of a function or its error, with a shorter switch interval of the interpreter."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:

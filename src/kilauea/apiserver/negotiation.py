@@ -1,6 +1,6 @@
-"""The format of a response: the object itself, a table for people, or only its metadata; as JSON or YAML.
+"""Content negotiation: the object itself, a table, or only its metadata; as JSON or YAML.
 
-Clients that accept nothing but protobuf get built-in kinds in it.
+Clients that accept only protobuf get built-in kinds in it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ MEDIA = (JSON, YAML)
 
 
 class View(NamedTuple):
-    """A form of answer.
+    """A form of response.
 
     Attributes:
         media: the media type.
         form: empty, `Table` or `PartialObjectMetadata`.
-        version: of a form that is not empty.
-        of_list: True if the client has named the form of a list of `PartialObjectMetadata`.
+        version: the version of a form that is not empty.
+        of_list: True if the client requested the list form of `PartialObjectMetadata`.
     """
 
     media: str = JSON
@@ -44,13 +44,13 @@ class View(NamedTuple):
 
 @remembered(256)
 def negotiate(accept: str) -> View:
-    """The first form of an Accept header that can be had; JSON if there is no header.
+    """Return the first available form of an Accept header; JSON without a header.
 
-    Protobuf is for clients that accept nothing else, and for metadata alone: Go clients compare lists of it with what
-    they have watched, and in JSON the items of a list have a kind that these have not.
+    Protobuf is for clients that accept nothing else, and for metadata: Go clients compare lists of it with watched
+    objects, and only in JSON the items of a list have a kind.
 
     Raises:
-        ApiFault: none of them can (406).
+        ApiFault: none is available (406).
     """
     if not accept:
         return View()
@@ -62,7 +62,7 @@ def negotiate(accept: str) -> View:
 
 
 def _in_order(accept: str) -> list[str]:
-    """The clauses of an Accept header, those of the highest quality first."""
+    """Return the clauses of an Accept header, those of the highest quality first."""
     clauses = accept.split(",")
     return sorted(clauses, key=lambda each: -_quality(each)) if ";q=" in accept.replace(" ", "") else clauses
 
@@ -76,7 +76,7 @@ def _quality(clause: str) -> float:
 
 
 def _view(clause: str) -> View | None:
-    """The form that one clause of an Accept header asks for; None if it cannot be had."""
+    """Return the form of one clause of an Accept header; None if not available."""
     given = dict(part.strip().partition("=")[::2] for part in clause.split(";")[1:])
     media = _media(clause)
     if media not in (*MEDIA, PROTOBUF):
@@ -95,23 +95,23 @@ def _view(clause: str) -> View | None:
 
 
 def _media(clause: str) -> str:
-    """The media type of one clause of an Accept header."""
+    """Return the media type of one clause of an Accept header."""
     media = clause.partition(";")[0].strip().lower()
     return {"*/*": JSON, "text/yaml": YAML}.get(media, media)
 
 
 def check_readable(accept: str) -> None:
-    """Check that a client reads a form that documents have.
+    """Check that a client accepts a format of documents.
 
     Raises:
-        ApiFault: it reads none (406).
+        ApiFault: it accepts none (406).
     """
     if accept and not any(_media(clause) in (*MEDIA, PROTOBUF) for clause in accept.split(",")):
         raise status.not_acceptable((*MEDIA, PROTOBUF))
 
 
 def negotiate_whole(accept: str) -> View:
-    """The form of a review, which has no table and no metadata.
+    """Return the form of a review, which has no table or metadata form.
 
     Raises:
         ApiFault: nothing else is accepted (406).
@@ -123,17 +123,17 @@ def negotiate_whole(accept: str) -> View:
 
 
 def check_form(view: View, group: str, kind: str, *, of_list: bool, is_custom: bool = False) -> None:
-    """Check that a form is one of a list, or of an object, as what is there.
+    """Check that a form matches the response: a list or an object.
 
     Args:
         view: the form.
-        group: of the kind.
-        kind: of the object, or of the list.
-        of_list: True if there is a list.
-        is_custom: True if the kind comes from a definition.
+        group: the group of the kind.
+        kind: the kind of the object or of the list.
+        of_list: True for a list.
+        is_custom: True for a custom kind.
 
     Raises:
-        ApiFault: it is the other one (406).
+        ApiFault: it does not match (406).
     """
     if view.form != PARTIAL or view.of_list == of_list:
         return
@@ -153,23 +153,23 @@ class _Metadata(msgspec.Struct, rename="camel"):
 
 
 class Header(msgspec.Struct):
-    """The fields that selectors read of every object."""
+    """The fields of every object that selectors read."""
 
     metadata: _Metadata
 
 
 class _Partial(msgspec.Struct):
-    """Metadata as it stands in the bytes."""
+    """The encoded metadata."""
 
     metadata: msgspec.Raw
 
 
 header_of = msgspec.json.Decoder(Header).decode
-"""The part of an object's bytes that selectors read."""
+"""Decode the fields that selectors read."""
 _partial_of = msgspec.json.Decoder(_Partial).decode
 
 
 def partial_object(value: bytes, api_version: str) -> bytes:
-    """Stored bytes cut down to a `PartialObjectMetadata`."""
+    """Reduce stored bytes to a `PartialObjectMetadata`."""
     head = f'{{"kind":"{PARTIAL}","apiVersion":"{api_version}","metadata":'.encode()
     return head + bytes(_partial_of(value).metadata) + b"}"

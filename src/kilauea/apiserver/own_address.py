@@ -1,4 +1,4 @@
-"""The service `kubernetes` and its endpoints: where clients in a cluster look for the API server."""
+"""The service `kubernetes` and its endpoints, with which clients in a cluster find the API server."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 
 
 async def publish_address(api: ApiServer, address: str | None, port: int, service_port: int = HTTPS) -> None:
-    """Tell where the server is, as in every cluster; nothing routes the address of the service in the usual range here.
+    """Publish the address of the server, as in every cluster; the default service IP is not routed here.
 
     Args:
         api: the server.
-        address: that other hosts know; None for a server without one, whose service has no endpoints.
-        port: at which the server listens.
-        service_port: of the service.
+        address: the address for other hosts; None for a server without one, whose service has no endpoints.
+        port: the port that the server listens on.
+        service_port: the port of the service.
 
     Raises:
         RuntimeError: it cannot be stored.
@@ -42,7 +42,7 @@ async def publish_address(api: ApiServer, address: str | None, port: int, servic
 
 
 async def _publish_service(own: ApiServer, service: Object) -> None:
-    """Create the service, or bring it up to date; one with an address of another range is replaced."""
+    """Create or update the service; one with an address of another range is replaced."""
     path = f"{_CORE}/services/{NAME}"
     found = await own.handle(ApiRequest("GET", path, headers=_AGENT, user=SELF))
     if isinstance(found, ApiResponse) and found.status == 200 and isinstance(found.body, bytes):
@@ -53,7 +53,7 @@ async def _publish_service(own: ApiServer, service: Object) -> None:
 
 
 async def _publish(own: ApiServer, path: str, obj: Object) -> None:
-    """Create an object, or bring what it says up to date; a slice for another family of addresses is a new one."""
+    """Create or update an object; a slice with another address type is replaced."""
     request = ApiRequest("POST", path, headers=_AGENT, body=msgspec.json.encode(obj), user=SELF)
     answer = await own.handle(request)
     if isinstance(answer, ApiResponse) and answer.status == 409:
@@ -77,7 +77,7 @@ def _service(address: str, port: int, target: int) -> Object:
 
 
 def _endpoints(address: str, port: int) -> dict[str, Object]:
-    """The endpoints in both forms, by the path of their kind."""
+    """Return the Endpoints and the EndpointSlice, by the path of their kind."""
     ports = [{"name": "https", "port": port, "protocol": "TCP"}]
     own = {"endpointslice.kubernetes.io/skip-mirror": "true"}
     return {

@@ -1,4 +1,4 @@
-"""Texts of requests, JSON or YAML, parsed with all errors and duplicate keys."""
+"""Parsing of request bodies in JSON, YAML or protobuf, with errors and duplicate keys."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from kilauea.apiserver.schema.repeated import repeated_fields
 from kilauea.apiserver.syntax_errors import json_syntax_error, yaml_syntax_error
 
 MOST_REPEATED = 100
-"""Duplicate keys that are reported for one body, as in the real server."""
+"""Maximum duplicate keys to report for one body, as in the real server."""
 MOST_CONTAINERS = 250_000
-"""Lists and objects in a body. Reading them takes many times as long as text does, and nothing else goes on then."""
+"""Maximum lists and objects in a body. Parsing them takes many times as long as text, and blocks the loop."""
 _TEXT_IN_JSON = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _OTHER_IN_YAML = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]|\\u[dD][89a-fA-F]")
-"""Ends of lines in YAML alone, and escapes in pairs, which YAML does not have."""
+"""Line breaks that only YAML has, and surrogate pairs of escapes, which YAML does not support."""
 _MAY_BE_WHOLE = re.compile(rb"[0-9](?:\.0|[eE])")
 _TWICE = "is given twice: keep one of them"
 
 
 class Parsed(msgspec.Struct):
-    """A body that was read: its value as JSON, or the syntax error; and messages about keys that are given twice.
+    """A parsed body: its value as JSON, or the syntax error; and messages about duplicate keys.
 
-    One with too many lists and objects has no value.
+    A body with too many lists and objects has no value.
     """
 
     value: msgspec.Raw = msgspec.Raw(b"null")
@@ -39,30 +39,30 @@ class Parsed(msgspec.Struct):
 
 
 def may_have_too_many(text: bytes) -> bool:
-    """Return True if a JSON text may have more lists and objects than are read: brackets can be in its texts, too."""
+    """Return True if JSON may have too many lists and objects; brackets may also be in its strings."""
     return text.count(b"[") + text.count(b"{") > MOST_CONTAINERS
 
 
 def has_too_many(text: bytes) -> bool:
-    """Return True if a JSON text has more lists and objects than are read."""
+    """Return True if JSON has too many lists and objects."""
     return may_have_too_many(text) and may_have_too_many(_TEXT_IN_JSON.sub(b"", text))
 
 
 def parsed(value: bytes, repeated: list[str]) -> Parsed:
-    """Return a body that was read, of which the value is given as JSON."""
+    """Return a parsed body with this JSON value."""
     return Parsed(has_too_many=True) if has_too_many(value) else Parsed(msgspec.Raw(value), "", repeated)
 
 
 def may_repeat_keys(body: bytes, value: Any) -> bool:
-    """Return True if a key may be in a JSON text twice, given the value read from it.
+    """Return True if JSON may have duplicate keys, given its parsed value.
 
-    A key that was lost has taken its quotes along; the text need not be parsed again to see that.
+    The value has fewer quotes than the text if a key was dropped, so the text need not be parsed again.
     """
     return body.count(b'"') != msgspec.json.encode(value).count(b'"') or b"\\u0022" in body
 
 
 def is_plain_json(body: bytes) -> bool:
-    """Return True if a text is JSON without errors, and no key is in it twice as far as its quotes tell."""
+    """Return True if a body is valid JSON, without duplicate keys as far as the number of quotes shows."""
     if not body.lstrip().startswith((b"{", b"[")) or may_have_too_many(body):
         return False
     try:
@@ -72,12 +72,12 @@ def is_plain_json(body: bytes) -> bool:
 
 
 def is_json_in_yaml(body: bytes) -> bool:
-    """Return True if a YAML text is JSON, too, so that it can be read as that, which is many times faster."""
+    """Return True if a YAML body is also JSON, which is many times faster to parse."""
     return is_plain_json(body) and bad_character(body) is None and not _OTHER_IN_YAML.search(body)
 
 
 def parse_json(body: bytes) -> Parsed:
-    """Read JSON; of keys given twice the last counts."""
+    """Parse JSON; the last of duplicate keys wins."""
     try:
         value = msgspec.json.encode(msgspec.json.decode(body))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -93,7 +93,7 @@ def _repeated(body: bytes) -> list[str]:
 
 
 def parse_yaml(body: bytes) -> Parsed:
-    """Read YAML: the first document that is not empty."""
+    """Parse YAML: the first document that is not empty."""
     try:
         value, lines = read_yaml(body)
     except YamlError as error:
@@ -102,7 +102,7 @@ def parse_yaml(body: bytes) -> Parsed:
 
 
 def parse_protobuf(body: bytes) -> Parsed:
-    """Read an object in protobuf form."""
+    """Parse an object in protobuf."""
     try:
         return parsed(msgspec.json.encode(decode_protobuf(body, message_name)), [])
     except ProtobufError as error:
@@ -110,12 +110,12 @@ def parse_protobuf(body: bytes) -> Parsed:
 
 
 def read_yaml(body: bytes) -> tuple[Any, list[str]]:
-    """The first document of a YAML text that is not empty, and messages about its keys that are given twice.
+    """Return the first YAML document that is not empty, and messages about its duplicate keys.
 
     Most clients apply JSON.
 
     Raises:
-        YamlError: it is not YAML.
+        YamlError: the body is not YAML.
     """
     if is_json_in_yaml(body):
         value = msgspec.json.decode(body)
@@ -135,7 +135,7 @@ def read_yaml(body: bytes) -> tuple[Any, list[str]]:
 
 
 def _whole_numbers(value: Any) -> Any:
-    """A value with numbers as YAML has them, in place: without a fraction where they are whole."""
+    """Convert whole numbers of a YAML value to integers, in place."""
     if isinstance(value, dict):
         for key, each in value.items():
             value[key] = _whole_numbers(each)
@@ -147,7 +147,7 @@ def _whole_numbers(value: Any) -> Any:
 
 
 def _encoded(value: Any) -> bytes:
-    """A value as JSON, also with numbers of more than 64 bits."""
+    """Encode a value as JSON, also with integers of more than 64 bits."""
     try:
         return msgspec.json.encode(value)
     except OverflowError:

@@ -69,14 +69,14 @@ class ApiRequest:
     is_ours: bool = False
 
     def first(self, name: str, default: str = "") -> str:
-        """The first value of a query parameter."""
+        """Return the first value of a query parameter."""
         for key, value in self.query:
             if key == name:
                 return value
         return default
 
     def flag(self, name: str) -> bool | None:
-        """The first value of a boolean parameter; None if it is absent.
+        """Return the first value of a boolean parameter; None if it is absent.
 
         As in Kubernetes, everything except `false` and `0` is true, including the empty value.
         """
@@ -121,7 +121,7 @@ class Frame(NamedTuple):
 
 
 def _json_line(frame: Frame) -> bytes:
-    """A frame as JSON."""
+    """Encode a frame as JSON."""
     return b'{"type":"%b","object":%b}\n' % (frame.kind.encode(), frame.object)
 
 
@@ -150,7 +150,7 @@ async def _lines(
 
 @dataclass(slots=True)
 class TextStream:
-    """A text that is sent as it is generated, until the generator ends or is closed."""
+    """A response that is sent as it is generated, until the generator ends or is closed."""
 
     chunks: AsyncGenerator[bytes, None]
     content_type: str
@@ -159,7 +159,7 @@ class TextStream:
 
 
 class Socket(Protocol):
-    """The server's end of a WebSocket. All calls raise `ConnectionError` once the client has gone."""
+    """The server's end of a WebSocket. All calls raise `ConnectionError` once the client has disconnected."""
 
     @property
     def protocol(self) -> str:
@@ -171,7 +171,7 @@ class Socket(Protocol):
         ...
 
     async def send(self, message: bytes | str) -> None:
-        """Send a message; waits while the client does not read."""
+        """Send a message; wait while the client does not read."""
         ...
 
 
@@ -180,10 +180,10 @@ class Upgrade:
     """A response after which client and server communicate over a WebSocket.
 
     Attributes:
-        protocols: subprotocols that the server speaks; the first that the client names is used.
-        serve: talks to the client, until it returns or is cancelled.
-        end: called at the end, also if it has never come to `serve`.
-        largest: bytes of a message from the client.
+        protocols: the supported subprotocols; the first that the client names is used.
+        serve: communicates with the client until it returns or is cancelled.
+        end: called at the end, even if `serve` was never called.
+        largest: the maximum bytes of a message from the client.
     """
 
     protocols: Sequence[str]
@@ -196,12 +196,12 @@ class Upgrade:
 
 @dataclass(slots=True)
 class Tunnel:
-    """A response after which a client and a container exchange bytes that the server does not read.
+    """A response after which a client and a container exchange bytes that the server only forwards.
 
     Attributes:
-        connection: to the container.
-        head: names and values of the headers in the container's response.
-        first: bytes that it has sent after them.
+        connection: the connection to the container.
+        head: the names and values of the headers in the container's response.
+        first: the bytes that it has sent after them.
         end: called at the end, once the connection is closed.
     """
 
@@ -217,7 +217,7 @@ class Tunnel:
 class RequestInfo:
     """The parsed path and method of a resource request; `group` is empty for the core group.
 
-    `in_namespace` is true of `/namespaces/NAME/PLURAL...`: only kinds of namespaces have such a path.
+    `in_namespace` is True for `/namespaces/NAME/PLURAL...`, the paths of namespaced kinds.
     """
 
     verb: str
@@ -250,7 +250,7 @@ def parse_path(method: str, path: str, watch: bool) -> RequestInfo | None:
     Args:
         method: the HTTP method.
         path: decoded, without query.
-        watch: True if the query asks for a watch; turns a list into one, and not the get of an object.
+        watch: True if the query requests a watch; changes a list into one, but not the get of an object.
     """
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
@@ -268,14 +268,14 @@ def parse_path(method: str, path: str, watch: bool) -> RequestInfo | None:
         in_namespace = len(rest) > 2 and rest[2] not in _OF_A_NAMESPACE
         rest = rest[2:] if in_namespace else rest
     resource, name, subresource = rest[0], "/".join(rest[1:2]), "/".join(rest[2:])
-    if subresource.partition("/")[0] == "proxy":  # path and query are for what the request is passed on to
+    if subresource.partition("/")[0] == "proxy":  # path and query belong to the target of the proxy
         subresource, watch = "proxy", False
     verb = _verb(method, name, (watch and not name) or watch_path)
     return RequestInfo(verb, group, version, resource, namespace, name, subresource, in_namespace)
 
 
 def _verb(method: str, name: str, watch: bool) -> str:
-    """The verb as authorization and discovery know it; empty for a method that Kubernetes does not use."""
+    """Return the verb for authorization and discovery; empty for a method that Kubernetes does not use."""
     if method in ("GET", "HEAD"):
         return "watch" if watch else "get" if name else "list"
     if method == "DELETE":

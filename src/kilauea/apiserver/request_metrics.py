@@ -1,7 +1,7 @@
-"""Metrics of the server, named as Kubernetes names them: requests, watches, and stored objects.
+"""Metrics of the server, with the names of Kubernetes: requests, watches, and stored objects.
 
-A request costs a few additions to plain numbers; what can be counted when it is asked for is counted then.
-Labels come from kinds that are served, never from the text of a request, so clients cannot make series.
+A request costs a few additions; everything else is counted when the metrics are scraped. Labels come from served kinds,
+never from the text of a request, so clients cannot create series.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Kind = tuple[str, str, str, str, str]
 
 @dataclass(slots=True)
 class _Requests:
-    """The requests of one kind: by code of the answer, by the bucket of their time, and the sum of their seconds."""
+    """The requests of one kind: by response code, by duration bucket, and the sum of their seconds."""
 
     codes: dict[int, int] = field(default_factory=dict)
     buckets: list[int] = field(default_factory=lambda: [0] * (len(_BUCKETS) + 1))
@@ -37,7 +37,7 @@ class _Requests:
 
 
 class RequestMetrics:
-    """The metrics of one server, in a registry of their own. All is counted in the loop of the server."""
+    """The metrics of one server, in a separate registry. All counting happens in the loop of the server."""
 
     def __init__(self, registry: Registry, store: Store) -> None:
         self.registry = CollectorRegistry()
@@ -45,20 +45,20 @@ class RequestMetrics:
         self._reading = self._changing = 0
         self._known: dict[_Kind, _Requests] = {}
         self._served: dict[tuple[str, str, str, str, str], _Requests] = {}
-        """Those of kinds that are served, by what the path of a request says."""
+        """Requests of served kinds, by the parts of the request path."""
         self._generation = registry.generation
         self.registry.register(_Answered(self._known, lambda: (self._reading, self._changing)))
         self.registry.register(_Stored(registry, store))
 
     def begin(self, method: str) -> None:
-        """A request has come."""
+        """Count a request that has arrived."""
         if method in _READS:
             self._reading += 1
         else:
             self._changing += 1
 
     def end(self, method: str, info: RequestInfo | None, code: int, seconds: float) -> None:
-        """A request is answered, or a watch has started."""
+        """Count a request that was answered, or a watch that has started."""
         if method in _READS:
             self._reading -= 1
         else:
@@ -69,7 +69,7 @@ class RequestMetrics:
         requests.seconds += seconds
 
     def _requests(self, method: str, info: RequestInfo | None) -> _Requests:
-        """The requests of the same kind."""
+        """Return the requests of the same kind."""
         if info is None:
             return self._known.setdefault(self._kind(method, None), _Requests())
         if self._generation != self._kinds.generation:
@@ -85,7 +85,7 @@ class RequestMetrics:
         return requests
 
     def _kind(self, method: str, info: RequestInfo | None) -> _Kind:
-        """The labels of a request; without a resource for other paths, and for kinds that are not served."""
+        """Return the labels of a request; without a resource for other paths, and for kinds that are not served."""
         resource = None if info is None else self._kinds.find(info.group, info.version, info.resource)
         if info is None or resource is None:
             return (method if method in _METHODS else "other", "", "", "", "")
@@ -99,14 +99,14 @@ _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"
 
 
 class _Answered(Collector):
-    """Counts and times of requests."""
+    """Counts and durations of requests."""
 
     def __init__(self, known: Mapping[_Kind, _Requests], inflight: Callable[[], tuple[int, int]]) -> None:
         self._known = known
         self._inflight = inflight
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics as they are now."""
+        """Yield the current metrics."""
         total = CounterMetricFamily(
             "apiserver_request_total", "Requests by kind and code of the answer", labels=(*_KIND, "code")
         )
@@ -127,13 +127,13 @@ class _Answered(Collector):
 
 
 class _Stored(Collector):
-    """Counts of stored objects and of watches, by kind, as they are when they are asked for."""
+    """Counts of stored objects and of watches, by kind."""
 
     def __init__(self, registry: Registry, store: Store) -> None:
         self._registry, self._store = registry, store
 
     def collect(self) -> Iterator[Metric]:
-        """The gauges as they are now."""
+        """Yield the current gauges."""
         objects = GaugeMetricFamily(
             "apiserver_resource_objects", "Stored objects of a kind", labels=("group", "resource")
         )

@@ -1,4 +1,4 @@
-"""The seats of a priority level: they limit concurrent requests; others wait for their turn or are rejected."""
+"""The seats of a priority level, which limit concurrent requests; others wait for their turn or are rejected."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from kilauea.apiserver import status
 REFUSAL = "too many requests, please try again later"
 RETRY_SECONDS = 1
 _RESERVED = 8
-"""Divisor of the seats that gives the reserve: an eighth. Levels with fewer seats have none."""
+"""The reserve is the seats divided by this number. Levels with fewer seats have no reserve."""
 
 
 class Seats:
     """The requests of one priority level. All calls are made in the loop of the server.
 
-    A flow is what the FlowSchema tells apart, such as the requests of one user. Seats that become free go to the flows
-    in turn, so that a flow with many requests does not keep the others waiting.
+    A FlowSchema distinguishes flows, such as the requests of one user. Free seats are given to flows in turn, so that a
+    flow with many requests does not delay the others.
 
-    Requests can last: webhooks may take thirty seconds. So the last seats of a level (`_RESERVED`) are for tenants that
-    hold fewer than there are left: no tenant takes all of them, and none that comes later finds nothing.
+    Requests can take long: webhooks may take thirty seconds. So the last seats of a level (`_RESERVED`) are for tenants
+    that hold fewer than are left: no tenant can take all of them, and some are left for later tenants.
 
     Attributes:
-        most: seats of the level.
-        room: requests of one flow that may wait; 0 where all are refused that find no seat.
-        taken: seats that are taken.
-        refused: requests that were refused since the start.
+        most: the number of seats.
+        room: the maximum number of waiting requests of one flow; 0 to reject all requests without a seat.
+        taken: the number of taken seats.
+        refused: the number of requests rejected since the start.
     """
 
     def __init__(self) -> None:
@@ -35,23 +35,23 @@ class Seats:
         self._held: Counter[str] = Counter()
         """Seats by tenant."""
         self._waiting: dict[tuple[str, str], deque[asyncio.Future[None]]] = {}
-        """Requests that wait by flow and tenant; the flow whose turn comes next is first."""
+        """Waiting requests by flow and tenant; the next flow is first."""
 
     @property
     def waiting(self) -> int:
-        """Requests that wait."""
+        """The number of waiting requests."""
         return sum(map(len, self._waiting.values()))
 
     def allow(self, most: int, room: int) -> None:
-        """Set how many seats there are, and how many requests of a flow may wait; those that wait are not refused."""
+        """Set the number of seats, and the maximum number of waiting requests of a flow, without rejecting any."""
         self.most, self.room = most, room
         self._hand_out()
 
     async def take(self, flow: str, tenant: str = "") -> None:
-        """Take a seat, maybe after some time; `give` must follow.
+        """Take a seat, waiting if necessary; `give` must follow.
 
         Raises:
-            ApiFault: all seats are taken, and there is no room to wait (429).
+            ApiFault: all seats are taken, and no more requests may wait (429).
         """
         if (flow, tenant) not in self._waiting and self._may_take(tenant):
             self._seat(tenant)
@@ -70,7 +70,7 @@ class Seats:
         try:
             await seat
         except asyncio.CancelledError:
-            if not seat.cancelled():  # the seat came at the same moment as the end of the request
+            if not seat.cancelled():  # the seat was given when the request ended
                 self.give(tenant)
             elif seat in queue:
                 queue.remove(seat)
@@ -79,7 +79,7 @@ class Seats:
             raise
 
     def give(self, tenant: str = "") -> None:
-        """Give a seat back: to a request that waits, if there are not too many seats in use."""
+        """Return a seat, and give it to a waiting request unless too many are in use."""
         self.taken -= 1
         self._held[tenant] -= 1
         if not self._held[tenant]:
@@ -95,12 +95,12 @@ class Seats:
         return free > self.most // _RESERVED or (free > 0 and self._held[tenant] < free)
 
     def _hand_out(self) -> None:
-        """Pass free seats to the flows in turn that may have one."""
+        """Give free seats to eligible flows in turn."""
         while (at := next((each for each in self._waiting if self._may_take(each[1])), None)) is not None:
             queue = self._waiting.pop(at)
             seat = queue.popleft()
             if queue:
-                self._waiting[at] = queue  # at the end: the other flows come first
+                self._waiting[at] = queue  # at the end, after the other flows
             if not seat.done():
                 self._seat(at[1])
                 seat.set_result(None)
@@ -109,7 +109,7 @@ class Seats:
 class Flow(NamedTuple):
     """The class of a request: the headers that name its FlowSchema and level, and the seats that it takes.
 
-    `seats` is None where it is exempt; `name` is the flow within its FlowSchema.
+    `seats` is None if it is exempt; `name` is the flow within its FlowSchema.
     """
 
     headers: tuple[tuple[str, str], ...]

@@ -1,4 +1,4 @@
-"""Label and field selectors of lists and watches: from the text in a query to a test of stored bytes."""
+"""Label and field selectors of lists and watches, from query text to matching of stored bytes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.storage import Stored
 
 MOST_MATCHES = 8192
-"""Answers that are remembered; then it begins again."""
+"""Cached results after which the cache is cleared."""
 NEWEST = 4
-"""Objects whose labels and fields are kept for further selections."""
+"""Number of newest objects whose labels and fields are kept for further selections."""
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 _PLAIN = re.compile(r"[A-Za-z0-9._/-]+")
-"""Values that JSON holds as they are."""
+"""Values that JSON does not escape."""
 _UNQUOTED = re.compile(r"[0-9.eE-]+|true|false")
-"""Values that may be numbers or truth values, which have no quotes around them."""
+"""Values that may be numbers or booleans, which JSON does not quote."""
 _FIELD = re.compile(r"((?:[^\\=!,]|\\.)+)(==|=|!=)((?:[^\\,=]|\\.)*)")
 
 
@@ -40,7 +40,7 @@ class FieldTerm(NamedTuple):
 
 @remembered(1024)
 def parse_fields(text: str) -> tuple[FieldTerm, ...]:
-    """A field selector such as `spec.nodeName=a,status.phase!=Failed`.
+    """Parse a field selector such as `spec.nodeName=a,status.phase!=Failed`.
 
     Raises:
         ApiFault: it cannot be parsed (400).
@@ -69,10 +69,10 @@ _labels_of = msgspec.json.Decoder(_Labelled).decode
 
 
 class Traits:
-    """The parts of an object that selectors look at, read when the first of them asks.
+    """The parts of an object that selectors use, read on first use.
 
     Attributes:
-        value: the object as it is stored.
+        value: the stored object.
     """
 
     def __init__(self, resource: ResourceType, key: str, value: bytes) -> None:
@@ -87,11 +87,11 @@ class Traits:
 
     @cached_property
     def _fields(self) -> Mapping[str, Any]:
-        """The object, as far as its selectable fields need it."""
+        """The selectable fields of the object."""
         return self._resource.strategy.read_fields(self.value)
 
     def field(self, path: str) -> str:
-        """A field; empty if it is missing."""
+        """Return a field; empty if missing."""
         if path == _NAME:
             return self._key.rpartition("/")[2]
         if path == _NAMESPACE:
@@ -107,9 +107,9 @@ class Selection:
         resource: the kind.
         text: the selectors as the client sent them.
         labels: conditions on labels.
-        equal: by field, the values of which it must have all.
-        unequal: by field, the values that it must not have.
-        parts: bytes that are in every object with these values. Most objects lack one, and need not be decoded.
+        equal: required values by field, all of which must match.
+        unequal: excluded values by field.
+        parts: bytes that occur in every object with these values. Most objects lack one, and need not be decoded.
     """
 
     resource: ResourceType
@@ -121,16 +121,16 @@ class Selection:
 
     @property
     def is_everything(self) -> bool:
-        """True if there is no condition at all."""
+        """True without any conditions."""
         return self.labels is None and not self.has_fields
 
     @property
     def has_fields(self) -> bool:
-        """True if there are conditions on fields."""
+        """True if it has conditions on fields."""
         return bool(self.equal or self.unequal)
 
     def only_name(self) -> str:
-        """The one name that can be meant; empty if several can."""
+        """The only name that can match; empty if several can."""
         return next(iter(self.equal.get(_NAME, ())), "")
 
     def matches(self, key: str, value: bytes) -> bool:
@@ -150,10 +150,10 @@ class Selection:
 
 
 def selection_of(resource: ResourceType, labels: str, fields: str) -> Selection:
-    """The selection that two query parameters make.
+    """Return the selection of two query parameters.
 
     Raises:
-        ApiFault: one of them cannot be parsed, or asks for a field that is not selectable (400).
+        ApiFault: one of them cannot be parsed, or has a field that is not selectable (400).
     """
     equal: dict[str, set[str]] = {}
     unequal: dict[str, set[str]] = {}
@@ -169,9 +169,9 @@ def selection_of(resource: ResourceType, labels: str, fields: str) -> Selection:
 
 
 def _parts(resource: ResourceType, equal: Mapping[str, frozenset[str]]) -> Iterator[bytes]:
-    """Bytes that are in every stored object of a kind whose fields have these values."""
+    """Yield bytes that occur in every stored object of a kind with these field values."""
     for path, values in equal.items():
-        if path not in (_NAME, _NAMESPACE):  # which are looked up in the key
+        if path not in (_NAME, _NAMESPACE):  # these are in the key
             absent = resource.strategy.zero_values.get(path, "")
             for value in sorted(values):
                 if value != absent and _PLAIN.fullmatch(value):
@@ -179,17 +179,17 @@ def _parts(resource: ResourceType, equal: Mapping[str, frozenset[str]]) -> Itera
 
 
 def _not_selectable(resource: ResourceType, path: str) -> str:
-    """The error for a field that cannot be selected; kinds with selectable fields of their own word it differently."""
+    """Return the error for a field that is not selectable; its wording differs for kinds with selectable fields."""
     if resource.strategy.selectable or not resource.namespaced:
         return f"field label not supported: {path}"
     return f'"{path}" is not a known field selector: only "{_NAME}", "{_NAMESPACE}"'
 
 
 class Matches:
-    """Recent answers of `Selection.match`: many watchers see the same events, with equal selections or others.
+    """A cache of `Selection.match`: many watchers see the same events, with equal or different selections.
 
-    An object at a revision is always the same, so the revision stands for the object. Only the newest few are held on
-    to, and selections as long as there are watchers with them. What is held keeps its kind, so the kind's id is unique.
+    An object at a revision never changes, so the revision identifies the object. Only the newest few are kept, and
+    selections as long as watchers use them. Kept entries refer to their kind, so the kind's id is unique.
     """
 
     def __init__(self) -> None:
@@ -199,7 +199,7 @@ class Matches:
         self._newest: dict[tuple[int, str, int], Traits] = {}
 
     def shared(self, selection: Selection) -> Selection:
-        """The selection of other watchers if it is equal to this one, which becomes theirs otherwise."""
+        """Return an equal selection of other watchers, or share this one."""
         return self._selections.setdefault((id(selection.resource), *selection.text), selection)
 
     def matches(self, selection: Selection, stored: Stored) -> bool:

@@ -1,4 +1,4 @@
-"""The state of a server: its objects and their kinds, with the clock, random numbers and rights, and what runs pods."""
+"""The state of a server: objects, kinds, clock, random numbers, authorization, and connections to pods."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from kilauea.apiserver.streams.sessions import MOST_PORTS, MOST_PORTS_OF_TENANT,
 from kilauea.apiserver.turns import LoopTurns
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""Letters of generated names, which do not form words or look alike."""
+"""Characters of generated names, which do not form words or look alike."""
 SUFFIX_LENGTH = 5
 SERVICE_RANGE = IPv4Network("10.96.0.0/12")
-"""The usual range of services."""
+"""The default range of service IPs."""
 _RANDOM_BITS = ~(0xF000 << 64 | 0xC000 << 48)
 _VERSION_4 = 4 << 76 | 0x8000 << 48
 """The version bits of a random UID (RFC 9562)."""
@@ -61,28 +61,28 @@ class HistorySource(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class ServerState:
-    """Everything that answering a request needs but admission, which reads it, too.
+    """Everything that is needed to answer a request, except admission, which also uses it.
 
     Attributes:
         store: the objects.
         registry: the kinds.
-        now: microseconds since 1970.
-        rng: for uids and generated names.
-        logs: output of containers; None if nothing runs them.
-        log_turns: turns of clients that read large logs.
-        connections: reaches containers; None if nothing runs them.
-        sessions: the connections to containers that are open.
-        ports: the connections to ports of pods that are open.
-        usage: usage of nodes and pods; None if it is not measured.
-        history: history of jobs; None if it is not recorded.
-        sign: signs requests for certificates by the authority of the cluster; None if there is none.
-        accounts: tokens of service accounts; None without a signing key.
-        matches: which objects watches select.
+        now: the current time in microseconds since 1970.
+        rng: the random numbers for UIDs and generated names.
+        logs: the output of containers; None if nothing runs them.
+        log_turns: the turns of clients that read large logs.
+        connections: opens connections to containers; None if nothing runs them.
+        sessions: the open connections to containers.
+        ports: the open connections to ports of pods.
+        usage: the usage of nodes and pods; None if it is not measured.
+        history: the history of jobs; None if it is not recorded.
+        sign: signs certificate requests with the authority of the cluster; None without one.
+        accounts: the tokens of service accounts; None without a signing key.
+        matches: a cache of the objects that watches select.
         heavy: runs work that can take long.
         large_writes: processes large writes outside the event loop; None to process them in it.
-        components: the parts of the control plane in this process, by the names that ComponentStatuses have.
+        components: the parts of the control plane in this process, by their names in ComponentStatuses.
         service_range: the addresses of services; the first is that of the server.
-        authorizer: decides who may do what.
+        authorizer: decides on permissions.
     """
 
     store: Store = field(kw_only=False)

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 TIMEOUT = 504
-"""Code of the answer to a request that took too long."""
+"""The response code for a request that has timed out."""
 
 
 LET_PASS = "LetPass"
-"""The reason of a cause that an update did not introduce, which is only a warning."""
+"""The reason of a cause that an update did not introduce, and that only results in a warning."""
 
 
 class Cause(NamedTuple):
@@ -43,14 +43,14 @@ class ApiFault(Exception):
         self.status = status("Failure", code, message, reason, details)
 
     def encode(self) -> bytes:
-        """The status as JSON."""
+        """Return the status as JSON."""
         return encode(self.status)
 
 
 def status(
     state: str, code: int, message: str = "", reason: str = "", details: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """A `metav1.Status`; empty fields are left out."""
+    """Return a `metav1.Status`; empty fields are omitted."""
     out: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": state}
     if message:
         out["message"] = message
@@ -64,16 +64,16 @@ def status(
 
 
 encode = msgspec.json.Encoder().encode
-"""A status as JSON."""
+"""Encode a status as JSON."""
 
 
 def _details(name: str, group: str, kind: str, **more: Any) -> dict[str, Any]:
-    """The `details` of a status; empty fields are left out."""
+    """Return the `details` of a status; empty fields are omitted."""
     return {key: value for key, value in {"name": name, "group": group, "kind": kind, **more}.items() if value}
 
 
 def qualified(plural: str, group: str) -> str:
-    """`pods`, or `deployments.apps`."""
+    """Return `pods`, or `deployments.apps`."""
     return f"{plural}.{group}" if group else plural
 
 
@@ -81,30 +81,30 @@ def qualified(plural: str, group: str) -> str:
 
 
 def not_found(plural: str, group: str, name: str) -> ApiFault:
-    """No object of this name."""
+    """Return the error for a missing object."""
     return ApiFault(404, "NotFound", f'{qualified(plural, group)} "{name}" not found', _details(name, group, plural))
 
 
 def no_such_resource() -> ApiFault:
-    """The group does not have the resource."""
+    """Return the error for a resource that the group does not have."""
     return ApiFault(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def already_exists(plural: str, group: str, name: str) -> ApiFault:
-    """An object with this name exists."""
+    """Return the error for an object that already exists."""
     message = f'{qualified(plural, group)} "{name}" already exists'
     return ApiFault(409, "AlreadyExists", message, _details(name, group, plural))
 
 
 def name_conflict(plural: str, group: str, name: str) -> ApiFault:
-    """Several generated names were all taken."""
+    """Return the error if all generated names were taken."""
     message = f'{qualified(plural, group)} "{name}" already exists'
     message += ", the server was not able to generate a unique name for the object"
     return ApiFault(409, "AlreadyExists", message, _details(name, group, plural), 1)
 
 
 def conflict(plural: str, group: str, name: str, why: str) -> ApiFault:
-    """The object has changed."""
+    """Return the error for a write to an object that has changed."""
     message = f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}'
     return ApiFault(409, "Conflict", message, _details(name, group, plural))
 
@@ -121,7 +121,7 @@ def cause_dict(cause: Cause) -> dict[str, str]:
 
 
 def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> ApiFault:
-    """An object with invalid fields."""
+    """Return the error for an object with invalid fields."""
     found = list(causes)
     lines = list(dict.fromkeys(str(each) for each in found))
     text = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
@@ -131,51 +131,51 @@ def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> ApiFau
 
 
 def bad_request(message: str) -> ApiFault:
-    """A request that cannot be understood."""
+    """Return the error for a malformed request."""
     return ApiFault(400, "BadRequest", message)
 
 
 def too_large(limit: int) -> ApiFault:
-    """A body beyond the limit, in bytes."""
+    """Return the error for a body beyond the limit, in bytes."""
     return ApiFault(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
 def timeout(message: str) -> ApiFault:
-    """A request that took too long."""
+    """Return the error for a request that has timed out."""
     return ApiFault(TIMEOUT, "Timeout", f"Timeout: {message}", {})
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> ApiFault:
-    """An unsupported media type of the body."""
+    """Return the error for an unsupported media type of the body."""
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
     return ApiFault(415, "UnsupportedMediaType", message)
 
 
 def not_acceptable(offered: Sequence[str]) -> ApiFault:
-    """None of the accepted media types is available."""
+    """Return the error if none of the accepted media types is available."""
     message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}"
     return ApiFault(406, "NotAcceptable", message, {})
 
 
 def no_such_form(offered: Sequence[str]) -> ApiFault:
-    """A table, or another form of an object, that a kind does not have."""
+    """Return the error for a form, such as a table, that a kind does not have."""
     message = f"only the following media types are accepted: {', '.join(offered)}"
     return ApiFault(406, "NotAcceptable", message)
 
 
 def wrong_method() -> ApiFault:
-    """A method that a path does not have."""
+    """Return the error for a method that a path does not support."""
     return ApiFault(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
 def no_such_verb(verb: str, group: str, resource: str) -> ApiFault:
-    """A verb that a custom resource does not have."""
+    """Return the error for a verb that a custom resource does not support."""
     message = f'{verb} is not supported on resources of kind "{resource}.{group}"'
     return ApiFault(405, "MethodNotAllowed", message, {"group": group, "kind": resource})
 
 
 def no_proxy(resource: str, name: str, why: str = "") -> ApiFault:
-    """A request that is to be passed on to a node, a pod or a service, and cannot be."""
+    """Return the error for a request that cannot be proxied to a node, a pod or a service."""
     why = why or f"{resource.removesuffix('s')} {name} has no network in this cluster"
     message = f"{resource}/proxy is not available: {why}"
     return ApiFault(501, "NotImplemented", message)
@@ -185,18 +185,18 @@ def no_proxy(resource: str, name: str, why: str = "") -> ApiFault:
 
 
 def unauthorized() -> ApiFault:
-    """There are no credentials, or they are unknown."""
+    """Return the error for missing or unknown credentials."""
     return ApiFault(401, "Unauthorized", "Unauthorized")
 
 
 def forbidden(plural: str, group: str, name: str, why: str) -> ApiFault:
-    """The request is not allowed."""
+    """Return the error for a request that is not allowed."""
     subject = qualified(plural, group) + (f' "{name}"' if name else "")
     return ApiFault(403, "Forbidden", f"{subject} is forbidden: {why}", _details(name, group, plural))
 
 
 def too_many_requests(message: str, causes: Sequence[Cause] = (), retry_after: int = 0) -> ApiFault:
-    """The request may be allowed later."""
+    """Return the error for a request that may be allowed later."""
     details: dict[str, Any] = {}
     if causes:
         details["causes"] = [{"reason": each.reason, "message": each.message} for each in causes]
@@ -209,7 +209,7 @@ def too_many_requests(message: str, causes: Sequence[Cause] = (), retry_after: i
 
 
 def expired(message: str, continue_token: str = "") -> ApiFault:
-    """A revision that is no longer known."""
+    """Return the error for a revision that is too old."""
     fault = ApiFault(410, "Expired", message)
     if continue_token:
         fault.status["metadata"] = {"continue": continue_token}
@@ -217,7 +217,7 @@ def expired(message: str, continue_token: str = "") -> ApiFault:
 
 
 def revision_ahead(asked: int, current: int) -> ApiFault:
-    """A revision that does not exist yet."""
+    """Return the error for a revision that does not exist yet."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     details = {"causes": [cause], "retryAfterSeconds": 1}
     message = f"Too large resource version: {asked}, current: {current}"
@@ -225,6 +225,6 @@ def revision_ahead(asked: int, current: int) -> ApiFault:
 
 
 def internal(why: str) -> ApiFault:
-    """A fault of this server."""
+    """Return the error for a fault of this server."""
     details = {"causes": [{"message": why}]}
     return ApiFault(500, "InternalError", f"Internal error occurred: {why}", details)

@@ -1,6 +1,6 @@
-"""Messages about invalid JSON or YAML, worded as in Go, because users search for them and tools match them.
+"""Messages about invalid JSON or YAML, worded as in Go, as users search for them and tools match them.
 
-Only called for bytes that another decoder has refused, so that nothing here needs to be fast.
+Only called for bytes that another decoder has rejected, so nothing here needs to be fast.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", "'": "\\'", '"'
 
 
 class _Fault(Exception):
-    """The first thing that is wrong."""
+    """The first syntax error."""
 
 
 def json_syntax_error(body: bytes, otherwise: str) -> str:
-    """Return the syntax error in JSON; `otherwise` if Go would read it."""
+    """Return the syntax error in JSON; `otherwise` if Go would accept it."""
     try:
-        _Scanner(body.decode("latin-1") + " ").scan()  # Go, too, ends with a blank to see what is incomplete
+        _Scanner(body.decode("latin-1") + " ").scan()  # Go also appends a space to detect incomplete values
     except _Fault as fault:
         return str(fault)
     return otherwise
 
 
 class _Scanner:
-    """Reads JSON, byte by byte, for its form alone."""
+    """Checks the syntax of JSON byte by byte."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
 
     def scan(self) -> None:
-        """Read one value and nothing behind it.
+        """Scan one value and check that nothing follows.
 
         Raises:
-            _Fault: at the first byte that cannot be there.
+            _Fault: at the first invalid byte.
         """
         within: list[str] = []
         expected = "value"
@@ -61,7 +61,7 @@ class _Scanner:
                 expected = self._begin(expected, within)
 
     def _begin(self, expected: str, within: list[str]) -> str:
-        """A value, a key or a colon begins here; returns what is expected next."""
+        """Scan the start of a value, a key or a colon; return what is expected next."""
         mark = self._text[self._at]
         if mark in "]}" and expected in ("first value", "first key") and mark == within[-1]:
             within.pop()
@@ -82,7 +82,7 @@ class _Scanner:
         return "more"
 
     def _after_value(self, within: list[str]) -> str:
-        """A comma or the end of a list or object."""
+        """Scan a comma or the end of a list or object."""
         if not within:
             self._take(False, "after top-level value")
         end = within[-1]
@@ -106,7 +106,7 @@ class _Scanner:
             self._number(mark)
 
     def _number(self, mark: str) -> None:
-        """The rest of a number."""
+        """Scan the rest of a number."""
         if mark == "-":
             mark = self._text[self._at]
             self._take(mark.isdigit(), "in numeric literal")
@@ -125,7 +125,7 @@ class _Scanner:
         self._at = _DIGITS.match(self._text, self._at).end()  # type: ignore[union-attr]
 
     def _string(self) -> None:
-        """The rest of a text, with its closing quote."""
+        """Scan the rest of a string, with its closing quote."""
         while True:
             self._at = _PLAIN_TEXT.match(self._text, self._at).end()  # type: ignore[union-attr]
             if self._at == len(self._text):
@@ -147,14 +147,14 @@ class _Scanner:
             self._take(self._text[self._at] in "0123456789abcdefABCDEF", "in \\u hexadecimal character escape")
 
     def _take(self, fits: bool, where: str) -> None:
-        """Go on behind a byte, or tell that it does not fit."""
+        """Advance past a byte, or raise if it is invalid."""
         if not fits:
             raise _Fault(f"invalid character {_quoted(self._text[self._at])} {where}")
         self._at += 1
 
 
 def _quoted(mark: str) -> str:
-    """A byte as Go shows it."""
+    """Return a byte as Go shows it."""
     if mark in _ESCAPES:
         return f"'{_ESCAPES[mark]}'"
     if mark.isprintable():
@@ -163,15 +163,15 @@ def _quoted(mark: str) -> str:
 
 
 def yaml_syntax_error(body: bytes, otherwise: str) -> str:
-    """Return the syntax error in YAML; `otherwise` if a parser reads it.
+    """Return the syntax error in YAML; `otherwise` if a parser accepts it.
 
-    Go counts lines from 0 for faults of the grammar, from 1 for those of the characters, and tells of no first line.
+    Go counts lines from 0 for syntax errors, from 1 for invalid characters, and omits the first line.
     """
     try:
         depth = 0
         for event in yaml.parse(body, Loader=_LOADER):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > MAX_DEPTH:  # libyaml takes a time that grows with the square of the depth
+            if depth > MAX_DEPTH:  # libyaml takes quadratic time in the depth
                 return otherwise
         yaml.compose(body, Loader=_LOADER)
     except yaml.composer.ComposerError as error:

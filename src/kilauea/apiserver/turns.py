@@ -1,4 +1,4 @@
-"""Turns: a limited resource is shared round-robin between users, regardless of how many requests each of them sends."""
+"""Turns: a limited resource is shared round-robin between users, regardless of their numbers of requests."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from contextvars import ContextVar
 CALLER: ContextVar[str] = ContextVar("caller", default="")
 """The tenant (`User.tenant`) whose request is being answered."""
 LONGEST_PAUSE = 0.5
-"""Seconds that others have between two requests that block the loop."""
+"""Seconds for other requests between two that block the loop."""
 
 
 class TooManyOfUser(Exception):
-    """A user has too many requests that wait for their turn."""
+    """A user has too many requests waiting for their turn."""
 
 
 class Turns:
-    """Places that users take and give back; who waits is served user by user, and request by request for each user.
+    """Places that users take and give back; waiting users are served in turn, and the requests of each user in order.
 
     Args:
-        places: that can be taken at the same time.
-        of_user: places that one user can have at the same time.
-        most_waiting: requests of one user that may wait; None for any number.
+        places: the maximum number of places taken at the same time.
+        of_user: the maximum number for one user.
+        most_waiting: the maximum number of waiting requests of one user; None for no limit.
     """
 
     def __init__(self, places: int = 1, of_user: int = 1, most_waiting: int | None = None) -> None:
@@ -31,18 +31,18 @@ class Turns:
         self._most_waiting = most_waiting
         self._taken: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        """Requests by user; the user whose turn comes next is first."""
+        """Waiting requests by user; the next user is first."""
 
     @property
     def is_wanted(self) -> bool:
-        """True if someone waits."""
+        """True if any request waits."""
         return bool(self._waiting)
 
     async def take(self, user: str) -> None:
         """Wait for a place; `give_back` must follow.
 
         Raises:
-            TooManyOfUser: too many requests of the user wait already.
+            TooManyOfUser: too many requests of the user are waiting.
         """
         if user not in self._waiting and self._has_place(user):
             self._taken[user] += 1
@@ -55,12 +55,12 @@ class Turns:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # the place came together with the end of the request
+            if turn.done() and not turn.cancelled():  # the place was given when the request ended
                 self.give_back(user)
             raise
 
     def give_back(self, user: str) -> None:
-        """Give a place to the next one."""
+        """Give a place to the next request."""
         self._taken[user] -= 1
         if not self._taken[user]:
             del self._taken[user]
@@ -71,11 +71,11 @@ class Turns:
         return self._taken.total() < self._places and self._taken[user] < self._of_user
 
     def _next(self) -> str | None:
-        """Wake the next request that can have a place, and return its user; None if there is none."""
+        """Wake the next request that can have a place, and return its user; None if none can."""
         for user in [each for each in self._waiting if self._has_place(each)]:
             queue = self._waiting.pop(user)
             turn = queue.popleft()
-            while turn.done() and queue:  # requests that have ended while they waited
+            while turn.done() and queue:  # requests that ended while waiting
                 turn = queue.popleft()
             if queue:
                 self._waiting[user] = queue
@@ -86,17 +86,17 @@ class Turns:
 
 
 class LoopTurns:
-    """Turns of requests that hold up the event loop, such as writes of objects with a million bytes.
+    """Turns of requests that block the event loop, such as writes of objects with a million bytes.
 
-    Where several wait, each is followed by a pause as long as it took, in which the loop does everything else. So other
-    requests wait for one of them at most, not for all.
+    If several wait, each is followed by a pause as long as its turn, in which the loop runs everything else. So other
+    requests wait for at most one of them, not for all.
     """
 
     def __init__(self) -> None:
         self._turns = Turns()
 
     async def take(self, user: str) -> None:
-        """Wait for a turn, which lasts until the caller waits for something else."""
+        """Wait for a turn, which lasts until the caller's next wait."""
         await self._turns.take(user)
         loop = asyncio.get_running_loop()
         loop.call_soon(self._end, user, loop.time())

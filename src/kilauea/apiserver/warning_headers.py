@@ -1,18 +1,18 @@
-"""Warnings of a response as its `Warning` headers: escaped, and limited to the size that clients accept."""
+"""The `Warning` headers of a response: escaped, and limited to the size that clients accept."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 MOST = 4096
-"""Characters of all warnings of an answer; if there are more, each is cut, and those at the end are left out."""
+"""Maximum characters of all warnings of a response; beyond, each is truncated, and the last ones are dropped."""
 CUT = 256
 MOST_HEADERS = 50
-"""Warnings of an answer: common clients refuse one with more than a hundred headers."""
+"""Maximum warnings of a response: common clients reject one with more than a hundred headers."""
 
 
 def warning_headers(texts: Sequence[str]) -> list[tuple[str, str]]:
-    """The headers for some warnings, each told once."""
+    """Return the headers for warnings, without duplicates."""
     told = list(dict.fromkeys(texts))[:MOST_HEADERS]
     if sum(map(len, told)) > MOST:
         told = [text[:CUT] for text in told]
@@ -26,7 +26,7 @@ def warning_headers(texts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _escaped(text: str) -> str:
-    """A text within the quotes of a header; a character that may not stand there is shown by its number."""
+    """Escape a text for a quoted header; an invalid character is shown by its number."""
     shown = "".join(each if each.isprintable() else _number(ord(each)) for each in text)
     return shown.replace("\\", "\\\\").replace('"', '\\"')
 

@@ -1,4 +1,4 @@
-"""The Kubernetes client: credentials, transport, requests, and copies of objects that watches keep fresh.
+"""The Kubernetes client: credentials, transport, requests, and caches of objects that watches update.
 
     transport = HttpTransport(find_access(kubeconfig, os.environ))      # or, in one process, DirectTransport(server)
     client = Client(transport)
@@ -10,5 +10,5 @@
     await cache.complete()                                              # elsewhere: until every kind has been listed
     cache.labelled(PODS, "app", "web")
 
-Who wants the events themselves instead of a cache (the scheduler) makes a `Reflector` with a handler of its own.
+Components that need the events instead of a cache (the scheduler) create a `Reflector` with their own handler.
 """

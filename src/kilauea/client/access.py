@@ -19,8 +19,8 @@ class Credentials(NamedTuple):
 
     Attributes:
         authorization: the header.
-        certificate: of the client, as PEM.
-        key: of the certificate, as PEM.
+        certificate: the client certificate, as PEM.
+        key: the key of the certificate, as PEM.
     """
 
     authorization: str = ""
@@ -37,14 +37,14 @@ class Access:
     """Access to a server.
 
     Attributes:
-        server: `https://host:port`, maybe with a path.
-        credentials: source of the credentials.
-        authority: certificates to trust as PEM; empty for those of the machine.
+        server: `https://host:port`, optionally with a path.
+        credentials: the source of the credentials.
+        authority: the trusted certificates as PEM; empty for those of the system.
         authority_file: their file, which is read again for new connections; None if they do not change.
         insecure: True if any certificate is trusted.
-        server_name: required name in the certificate; empty for the host.
-        proxy: address of a proxy, or empty.
-        compression: True if answers may be compressed; within one machine it only costs time.
+        server_name: the required name in the certificate; empty for the host.
+        proxy: the address of a proxy, or empty.
+        compression: True if responses may be compressed; within one machine it only costs time.
         namespace: the default namespace.
         impersonate: headers for acting as another user.
     """
@@ -61,7 +61,7 @@ class Access:
     impersonate: tuple[tuple[str, str], ...] = ()
 
     def trusted(self) -> bytes:
-        """Return the certificates to trust now; the initial ones while the file cannot be read."""
+        """Return the currently trusted certificates; the initial ones while the file cannot be read."""
         try:
             return (self.authority_file.read_bytes() if self.authority_file else b"") or self.authority
         except OSError:
@@ -69,7 +69,7 @@ class Access:
 
 
 def always(credentials: Credentials) -> CredentialSource:
-    """Credentials that do not change."""
+    """Return a source of constant credentials."""
 
     async def source(renew: bool) -> Credentials:
         return credentials
@@ -78,7 +78,7 @@ def always(credentials: Credentials) -> CredentialSource:
 
 
 def tls_context(access: Access, credentials: Credentials) -> ssl.SSLContext:
-    """TLS as a client.
+    """Return a client TLS context.
 
     Raises:
         AccessError: certificates or keys cannot be read.
@@ -90,7 +90,7 @@ def tls_context(access: Access, credentials: Credentials) -> ssl.SSLContext:
     if access.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    # Authorities of clusters are made by many tools, and not all set every extension that the strict check wants.
+    # Many tools create cluster authorities, and not all set every extension that the strict check requires.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
     if credentials.certificate:
         load_pair(context, access.server, credentials)
@@ -115,5 +115,5 @@ def load_pair(context: ssl.SSLContext, server: str, credentials: Credentials) ->
 
 
 def _no_password() -> str:
-    """Fail instead of asking at the terminal."""
+    """Fail instead of prompting on the terminal."""
     raise ValueError("the key has a password")

@@ -7,22 +7,22 @@ from kilauea.client.access import AccessError
 
 NO_ANSWER, BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 0, 400, 401, 403, 404
 PLAIN_TO_TLS = "HTTP request to an HTTPS server"
-"""Words of servers in Go that speak TLS, to a request without."""
+"""The response of Go servers with TLS to a request without it."""
 NO_API_SERVER = "set clusters[].cluster.server of the kubeconfig to the address of an API server of Kubernetes"
 CUSTOM = ".volcano.sh"
-"""End of the groups of Volcano's kinds."""
+"""The suffix of the groups of Volcano's kinds."""
 NAMES = ("IP address mismatch", "Hostname mismatch", "is not valid for")
 
 
 def advice(error: ApiError, resource: Resource | None = None) -> str:
-    """Return what to do about an error; empty if trying again may help.
+    """Return the remedy for an error; empty if a retry may help.
 
     Args:
-        error: the answer, or that there was none.
-        resource: the kind that was asked for.
+        error: the error response, or the error of a missing one.
+        resource: the requested kind.
     """
     if isinstance(error.__cause__, AccessError):
-        return ""  # its message says what to do
+        return ""  # its message has the remedy
     if error.code == NO_ANSWER:
         return _connection(error.message)
     if error.code == UNAUTHORIZED:
@@ -43,13 +43,13 @@ def advice(error: ApiError, resource: Resource | None = None) -> str:
 
 
 def with_advice(error: ApiError, resource: Resource | None = None) -> str:
-    """Return the message of an error, and what to do about it."""
+    """Return the message of an error, with its remedy."""
     more = advice(error, resource)
     return f"{error}: {more}" if more else str(error)
 
 
 def _connection(message: str) -> str:
-    """Return what to do without an answer."""
+    """Return the remedy for a missing response."""
     if any(words in message for words in NAMES):
         return (
             "the certificate of the server is for other names: use one of them in clusters[].cluster.server of the "

@@ -1,6 +1,6 @@
 """A bounded queue of objects to write, in which important ones come first.
 
-The rest has little room; what finds none is refused. The important has much. Once a little of it waits, only the newest
+Other items have little room, and are rejected if it is full. Important ones have much. Once some wait, only the newest
 of each subject is kept, so that the backlog of a rush grows with the number of subjects and not with time.
 """
 
@@ -18,8 +18,8 @@ class Backlog(Generic[_Subject, _Item]):
     """Items by subject and text, in order.
 
     Args:
-        important: room for important items.
-        rest: room for all others; of this many important ones on only the newest of each subject is kept.
+        important: the maximum number of important items.
+        rest: the maximum number of others; from this many important ones, only the newest of each subject is kept.
     """
 
     def __init__(self, important: int, rest: int) -> None:
@@ -27,9 +27,9 @@ class Backlog(Generic[_Subject, _Item]):
         self._important: OrderedDict[tuple[_Subject, str], _Item] = OrderedDict()
         self._rest: OrderedDict[tuple[_Subject, str], _Item] = OrderedDict()
         self._newest: dict[_Subject, str] = {}
-        """Of subjects with important items that wait: the text of the last that came."""
+        """The text of the last item of each subject with waiting important items."""
         self.lost = 0
-        """Items that were refused, or gave way to newer ones."""
+        """Number of items that were rejected or replaced by newer ones."""
 
     def __len__(self) -> int:
         return len(self._important) + len(self._rest)
@@ -39,7 +39,7 @@ class Backlog(Generic[_Subject, _Item]):
 
     @property
     def important(self) -> int:
-        """Number of important items."""
+        """The number of important items."""
         return len(self._important)
 
     def put(self, subject: _Subject, text: str, item: _Item, *, important: bool) -> bool:
@@ -62,10 +62,10 @@ class Backlog(Generic[_Subject, _Item]):
         return True
 
     def take(self) -> _Item:
-        """The next item, which waits no more.
+        """Remove and return the next item.
 
         Raises:
-            KeyError: nothing waits.
+            KeyError: the queue is empty.
         """
         if not self._important:
             return self._rest.popitem(last=False)[1]

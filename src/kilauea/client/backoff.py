@@ -8,6 +8,6 @@ FIRST, LONGEST = 0.5, 30.0
 
 
 def pause(failures: int, rng: Random, first: float = FIRST, longest: float = LONGEST) -> float:
-    """Seconds to wait after this many failures in a row: doubled each time up to a limit, half of it random."""
+    """Return the seconds to wait after this many consecutive failures: doubled up to a limit, half of it random."""
     whole = min(longest, first * 2.0 ** min(failures - 1, 60))
     return whole * (0.5 + 0.5 * rng.random())

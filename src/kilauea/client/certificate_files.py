@@ -13,17 +13,17 @@ from kilauea.client.access import AccessError, Credentials, load_pair
 log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 60.0
-"""For which a certificate is used before the files are read again."""
+"""Seconds for which a certificate is used before the files are read again."""
 
 
 class CertificateFiles:
-    """Credentials from two files, read again from time to time and after a refusal.
+    """Credentials from two files, read again periodically and after a rejection.
 
     Args:
-        credentials: what was read of them first.
+        credentials: the initial credentials.
         certificate: the file of the certificate.
         key: the file of its key.
-        elapsed: seconds since some moment.
+        elapsed: returns monotonic seconds.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class CertificateFiles:
         self._elapsed = elapsed
         self._read_at = elapsed()
         self._said = ""
-        """The last fault of the files, which is not repeated."""
+        """The last logged error of the files, which is not repeated."""
 
     async def __call__(self, renew: bool) -> Credentials:
-        """The certificate as it was read lately; the last good one while the files do not fit together."""
+        """Return the recently read certificate; the last valid one while the files do not match."""
         if renew or self._elapsed() - self._read_at > FRESH_SECONDS:
             self._read()
         return self._credentials
@@ -48,7 +48,7 @@ class CertificateFiles:
         try:
             found = Credentials("", self._certificate.read_bytes(), self._key.read_bytes())
             load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), str(self._certificate), found)
-        except (OSError, AccessError) as error:  # they may just be being written
+        except (OSError, AccessError) as error:  # they may be partly written
             if str(error) != self._said:
                 self._said = str(error)
                 log.warning(

@@ -1,7 +1,7 @@
-"""The standard input of a container through the API: an attachment over a WebSocket.
+"""The standard input of a container through the API: attach over a WebSocket.
 
-The input of a container with `stdinOnce` ends with the attachment. Version 5 of the protocol ends it alone; a server
-that knows version 4 only is left instead.
+The input of a container with `stdinOnce` ends with the attachment. Version 5 of the protocol can close only the input;
+with version 4, the client disconnects instead.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 _V4, _V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"
 _STDIN, _CLOSE = b"\x00", b"\xff"
-"""Beginnings of messages: input, and the end of the channel that follows."""
+"""Prefixes of messages: for input, and for the close of the channel named next."""
 _HEADERS = {"user-agent": "kilauea-run"}
 
 
 class Attachment:
-    """The input of one container that runs."""
+    """The input of a running container."""
 
     def __init__(self, socket: ClientWebSocketResponse) -> None:
         self._socket = socket
 
     async def write(self, data: bytes) -> None:
-        """Send some input, as fast as the container reads; it is dropped once the container has ended."""
+        """Send input as fast as the container reads; it is dropped once the container has ended."""
         with suppress(ConnectionError):
             await self._socket.send_bytes(_STDIN + data)
 
     async def end(self) -> None:
-        """Say that no more input comes."""
+        """Close the input."""
         if self._socket.protocol == _V5:
             with suppress(ConnectionError):
                 await self._socket.send_bytes(_CLOSE + _STDIN)
@@ -50,17 +50,17 @@ class Attachment:
 
 
 class ContainerInput:
-    """Inputs of containers, written through one transport."""
+    """Inputs of containers through one transport."""
 
     def __init__(self, transport: HttpTransport) -> None:
         self._transport = transport
 
     @asynccontextmanager
     async def attached(self, pod: Key, container: str) -> AsyncIterator[Attachment]:
-        """Attach to a container that runs, for the length of a block.
+        """Attach to a running container for the duration of a block.
 
         Raises:
-            ApiError: it does not run, or the user may not attach to it (403).
+            ApiError: the container does not run, or the user may not attach to it (403).
         """
         path = f"/api/v1/namespaces/{quote(pod.namespace, safe='')}/pods/{quote(pod.name, safe='')}/attach"
         query = urlencode({"container": container, "stdin": "true"})

@@ -1,7 +1,7 @@
-"""The output of a container through the API, each byte once: a log that is followed across lost connections.
+"""The output of a container through the API, each byte once: follows a log across lost connections.
 
-Logs are asked for with the moment of each line. After a loss, `sinceTime` names the second of the last line, and the
-lines of that second that have already come are left out. A server may know `sinceTime` to the second only.
+Logs are requested with timestamps. After a loss, `sinceTime` is the second of the last line, and the already received
+lines of that second are skipped. A server may support `sinceTime` only with a precision of seconds.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from kilauea.client.http import HttpTransport
 
 MOMENT_LENGTH = 40
-"""Most bytes of the moment at the start of a line; a line without one is a message of the node."""
+"""Maximum bytes of the timestamp at the start of a line; a line without one is a message of the node."""
 _MOMENT = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)[ \n]")
 _HEADERS = {"accept": "*/*", "user-agent": "kilauea-run"}
 
 
 class LogPosition:
-    """The place up to which a log has been read.
+    """The position up to which a log has been read.
 
     Attributes:
-        second: of the newest line, as the log writes it; empty before the first.
-        zone: time zone of the log, such as `Z` or `+01:00`.
-        lines: lines of this second that have come whole.
-        partial: bytes of the text that have come of the line after them.
+        second: the second of the newest line, formatted as in the log; empty before the first.
+        zone: the time zone of the log, such as `Z` or `+01:00`.
+        lines: the number of complete lines of this second.
+        partial: the bytes of text received of the next line.
     """
 
     def __init__(self) -> None:
@@ -44,16 +44,16 @@ class LogPosition:
 
     @property
     def since(self) -> str:
-        """The moment from which the log is to be sent; empty for all of it."""
+        """Return the time from which to request the log; empty for all of it."""
         return (self.second + self.zone).decode() if self.second else ""
 
     def reconnect(self) -> None:
-        """Begin with an answer that starts at `since`."""
+        """Prepare for a response that starts at `since`."""
         self._skipped_lines, self._skipped_bytes = self.lines, self.partial
         self._start, self._in_text = b"", False
 
     def new_text(self, piece: bytes) -> bytes:
-        """The text in a piece of the answer that has not come before, without the moments."""
+        """Return the new text in a piece of the response, without timestamps."""
         found: list[bytes] = []
         at = 0
         while at < len(piece):
@@ -66,7 +66,7 @@ class LogPosition:
         return b"".join(found)
 
     def _read_start(self, piece: bytes, at: int, found: list[bytes]) -> int:
-        """Read the moment of a line up to the blank after it; return where the text starts."""
+        """Read the timestamp of a line and the space after it; return the start of the text."""
         blank, end = piece.find(b" ", at, at + MOMENT_LENGTH), piece.find(b"\n", at, at + MOMENT_LENGTH) + 1
         stop = min((each for each in (blank + 1, end) if each), default=0)
         known = self._start + piece[at : stop or at + MOMENT_LENGTH]
@@ -76,7 +76,7 @@ class LogPosition:
         self._start, self._in_text = b"", True
         if moment := _MOMENT.fullmatch(known):
             self._see(moment[1], moment[2])
-            # A line without text may have no blank after its moment.
+            # A line without text may have no space after its timestamp.
             return stop - 1 if known.endswith(b"\n") else stop
         self._is_counted = False
         found.append(self._text(known, ended=known.endswith(b"\n")))
@@ -86,10 +86,10 @@ class LogPosition:
         if second > self.second:
             self.second, self.zone = second, zone
             self.lines = self.partial = self._skipped_lines = self._skipped_bytes = 0
-        self._is_counted = second == self.second  # an older line, out of order, is not sent again
+        self._is_counted = second == self.second  # an older line, out of order, is not repeated
 
     def _text(self, text: bytes, *, ended: bool) -> bytes:
-        """The new bytes in a part of a line."""
+        """Return the new bytes in a part of a line."""
         if not self._is_counted:
             self._in_text = not ended
             return text
@@ -116,14 +116,14 @@ class ContainerOutput:
     async def read(
         self, pod: Key, container: str, position: LogPosition, *, follow: bool = True, stream: str = ""
     ) -> AsyncGenerator[bytes, None]:
-        """Yield new output until the container ends or the connection does; nothing for what comes again.
+        """Yield new output until the container or the connection ends, skipping repeated output.
 
         Args:
             pod: the pod.
-            container: name of the container.
-            position: the place up to which it has been read; it moves on.
-            follow: True to stay until the container ends.
-            stream: `Stdout` or `Stderr`; empty for both in the order in which they were written.
+            container: the name of the container.
+            position: the position up to which it has been read, which is updated.
+            follow: True to continue until the container ends.
+            stream: `Stdout` or `Stderr`; empty for both in their order.
 
         Raises:
             ApiError: the log cannot be read, or the connection is lost.
@@ -137,7 +137,7 @@ class ContainerOutput:
                 yield position.new_text(piece)
 
     async def knows_streams(self, pod: Key, container: str) -> bool:
-        """Return True if the server tells standard output from standard error: it refuses a stream without a name."""
+        """Return True if the server distinguishes output streams, that is, rejects an invalid one."""
         query = {"container": container, "stream": "Neither", "limitBytes": "1"}
         try:
             async with aclosing(self._transport.pieces(_target(pod, query), _HEADERS)) as pieces:

@@ -1,4 +1,4 @@
-"""Credentials from a program that `users[].user.exec` of a kubeconfig names (client.authentication.k8s.io)."""
+"""Credentials from the program in `users[].user.exec` of a kubeconfig (client.authentication.k8s.io)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kilauea.client.access import AccessError, Credentials
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 PATIENCE = 60.0
-"""Seconds that a program may take."""
+"""Timeout of the program in seconds."""
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -31,15 +31,15 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 class ExecPlugin:
-    """Runs the program when there are no credentials, or they have expired or been refused.
+    """Runs the program if credentials are missing, expired or rejected.
 
     Args:
-        version: of what is spoken with it.
+        version: the API version of the protocol.
         command: the program and its arguments.
-        environment: its variables.
-        hint: how to install it.
-        cluster: information about the cluster, if it gets any.
-        now: microseconds since 1970.
+        environment: its environment variables.
+        hint: the installation hint.
+        cluster: information about the cluster, if the program requires it.
+        now: returns microseconds since 1970.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class ExecPlugin:
         self._one_at_a_time = asyncio.Lock()
 
     async def __call__(self, renew: bool) -> Credentials:
-        """The credentials at hand, if they are good; else the program is run, once for all who wait.
+        """Return the current credentials if valid; otherwise run the program, once for all waiting requests.
 
         Raises:
-            AccessError: it cannot be run, fails, or says something else.
+            AccessError: the program cannot be run, fails, or has invalid output.
         """
         before = self._credentials
         async with self._one_at_a_time:
@@ -77,7 +77,7 @@ class ExecPlugin:
             return known
 
     def _info(self, cluster: Mapping[str, Any] | None) -> str:
-        """The description of the cluster that is passed to the program."""
+        """Return the description of the cluster for the program."""
         spec = {"interactive": False, **({"cluster": cluster} if cluster else {})}
         return msgspec.json.encode({"apiVersion": self._version, "kind": "ExecCredential", "spec": spec}).decode()
 
@@ -104,7 +104,7 @@ class ExecPlugin:
         return said
 
     def _read(self, said: bytes) -> Credentials:
-        """The credentials that a program has written."""
+        """Parse the credentials in the output of the program."""
         try:
             found = msgspec.json.decode(said, type=_ExecCredential)
             expires = found.status.expiration_timestamp if found.status else None

@@ -1,4 +1,4 @@
-"""Decoders for selected fields of objects: fields that no controller reads use neither time nor memory.
+"""Decoders of selected fields of objects, so that unused fields take neither time nor memory.
 
 read = decoder_of(["spec.volumes[].name"])
 read(b'{"metadata": {"name": "a", "labels": {}}, "spec": {"volumes": [{"name": "v", "emptyDir": {}}]}}')
@@ -26,7 +26,7 @@ ALWAYS = (
     "metadata.deletionTimestamp",
     "metadata.ownerReferences",
 )
-"""Fields that caches and drivers read of objects of every kind."""
+"""Fields of objects of every kind that caches and drivers read."""
 LABELS = "metadata.labels"
 _ITEMS = "[]"
 _typed_dict: Any = typing.TypedDict
@@ -35,12 +35,12 @@ _Path = tuple[str, ...]
 
 
 def decoder_of(fields: Iterable[str]) -> Callable[[bytes], Obj]:
-    """Return a decoder of objects that skips all fields but these and those that are always needed.
+    """Return a decoder of objects that reads only these fields and those that are always needed.
 
-    A field stands for everything below it. It is left out of an object that lacks it.
+    A field includes everything below it. It is absent from an object that lacks it.
 
     Raises:
-        ValueError: one path takes the same field for a list, another for an object.
+        ValueError: the same field is a list in one path and an object in another.
     """
     paths = {tuple(path.replace(_ITEMS, f".{_ITEMS}").split(".")) for path in (*ALWAYS, *fields)}
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_type_of(paths))
@@ -48,9 +48,9 @@ def decoder_of(fields: Iterable[str]) -> Callable[[bytes], Obj]:
 
 
 def skimmer_of(signs: Iterable[str]) -> Callable[[bytes], Key]:
-    """Return a reader of the key of an object that has none of some fields.
+    """Return a reader of the key of an object without certain fields.
 
-    It raises `msgspec.DecodeError` for an object that has one.
+    It raises `msgspec.DecodeError` for an object with one of them.
     """
     paths = {tuple(path.replace(_ITEMS, f".{_ITEMS}").split(".")) for path in (*signs, "metadata")}
     decode = msgspec.json.Decoder(_without(paths)).decode
@@ -66,7 +66,7 @@ _NAMES: Sequence[tuple[str, type, str]] = (("name", str, ""), ("namespace", str,
 
 
 def _without(paths: set[_Path], top: bool = True) -> Any:
-    """The type of a value that has none of these fields; metadata has its names, besides."""
+    """Return the type of a value without these fields; metadata also has its names."""
     below: dict[str, set[_Path]] = {}
     for name, *rest in sorted(paths):
         below.setdefault(name, set()).add(tuple(rest))
@@ -84,7 +84,7 @@ def _without(paths: set[_Path], top: bool = True) -> Any:
 
 
 def _type_of(paths: set[_Path]) -> Any:
-    """The type of a value of which these paths are read; null may stand for every object and list."""
+    """Return the type of a value with these paths; every object and list may be null."""
     if () in paths:
         return Any
     below: dict[str, set[_Path]] = {}

@@ -1,4 +1,4 @@
-"""Find the cluster to use as kubectl does: an explicit file, KUBECONFIG, the pod, the home folder."""
+"""Discovery of the cluster as in kubectl: an explicit file, KUBECONFIG, the pod, the home directory."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from kilauea.client.kubeconfig import load_kubeconfig
 def find_access(
     kubeconfig: Path | None, environment: Mapping[str, str], context: str = "", pod_folder: Path = FOLDER
 ) -> Access:
-    """The way to the server that is meant.
+    """Return the access to the selected server.
 
     Args:
-        kubeconfig: a file that was named, which alone counts then.
-        environment: with KUBECONFIG (files with colons between them), HOME, and what pods have.
-        context: which of the file's contexts; empty for the current one.
-        pod_folder: where pods find their service account.
+        kubeconfig: an explicit file, which takes precedence.
+        environment: the variables KUBECONFIG (files separated by colons), HOME, and those of pods.
+        context: the context of the file; empty for the current one.
+        pod_folder: the folder of the service account in pods.
 
     Raises:
-        AccessError: nothing tells of a server, or not all of it.
+        AccessError: the configuration is missing or incomplete.
     """
     if kubeconfig is not None:
         return load_kubeconfig([kubeconfig], environment, context)
@@ -41,13 +41,13 @@ def find_access(
 
 
 def default_cluster(environment: Mapping[str, str]) -> Path:
-    """The folder in which `kilauea up` keeps the cluster of a user, unless another is named."""
+    """Return the folder of the user's cluster for `kilauea up`, unless another is given."""
     base = environment.get("XDG_DATA_HOME") or Path(environment.get("HOME", "~")) / ".local" / "share"
     return Path(base).expanduser() / "kilauea" / "cluster"
 
 
 def _beginning(environment: Mapping[str, str]) -> str:
-    """Advice for someone who named no cluster: mostly the line that `kilauea up` printed was left out."""
+    """Return advice for users without a configured cluster, who may have skipped the line that `kilauea up` printed."""
     kubeconfig = default_cluster(environment) / "kubeconfig"
     if kubeconfig.exists():
         return f"or use the cluster of `kilauea up`: export KUBECONFIG={kubeconfig}"

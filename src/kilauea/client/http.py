@@ -35,7 +35,7 @@ PIECE = 256 * 1024
 
 
 def _send_all(method: str) -> None:
-    """Nothing is held back."""
+    """Allow all requests."""
 
 
 class HttpTransport:
@@ -99,10 +99,10 @@ class HttpTransport:
     async def socket(
         self, target: str, headers: Mapping[str, str], protocols: Sequence[str]
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        """Open a WebSocket for the length of a block, with one of several protocols.
+        """Open a WebSocket for the duration of a block, with one of several protocols.
 
         Raises:
-            ApiError: the server refuses it, or cannot be reached.
+            ApiError: the server rejects it, or cannot be reached.
         """
         with self._worded("GET", target):
             credentials = await self._access.credentials(False)
@@ -153,7 +153,7 @@ class HttpTransport:
                     _leave(response)
 
     def _sent(self, headers: Mapping[str, str], credentials: Credentials) -> dict[str, str]:
-        """Headers of a request, with those that credentials add."""
+        """Return the headers of a request, including those of the credentials."""
         sent = {**headers, **dict(self._access.impersonate)}
         if not self._access.compression:
             sent["accept-encoding"] = "identity"
@@ -191,7 +191,7 @@ class HttpTransport:
         return self._session
 
     def _context(self, credentials: Credentials) -> ssl.SSLContext | bool:
-        """TLS with the certificate of the credentials; connections with an earlier one are no longer used."""
+        """Return the TLS context with the client certificate; connections with an earlier one are not reused."""
         if urlsplit(self._base).scheme != "https":
             return True
         if self._tls is None or credentials[1:] != self._credentials[1:]:
@@ -216,7 +216,7 @@ class _Connector(aiohttp.TCPConnector):
     async def connect(
         self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
     ) -> Connection:
-        """A connection for a request, which is written to it at once."""
+        """Return a connection for a request, which is written to it at once."""
         connection = await super().connect(req, traces, timeout)
         try:
             self._check(req.method)
@@ -234,13 +234,13 @@ def _leave(response: aiohttp.ClientResponse) -> None:
 
 
 def _words(error: Exception) -> str:
-    """Message of an error, or else its name."""
+    """Return the message of an error, or else its name."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        # Its own text repeats the address and the settings of TLS.
+        # The original message repeats the address and the TLS settings.
         reason = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
         return f"certificate verify failed: {reason}"
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
-        # Its own text shows the object that holds the settings of TLS.
+        # The original message shows the object with the TLS settings.
         number = error.os_error.errno or 0
         return os.strerror(number) if number > 0 else str(error.os_error)
     return str(error) or type(error).__name__

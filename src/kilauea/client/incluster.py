@@ -1,4 +1,4 @@
-"""Access to the server for a process in a pod, using the files and variables that Kubernetes provides there."""
+"""Access to the server for a process in a pod, from the files and variables that Kubernetes provides."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def is_in_cluster(environment: Mapping[str, str], folder: Path = FOLDER) -> bool:
-    """Return True if this process runs in a pod that may talk to the server."""
+    """Return True if this process runs in a pod with a service account."""
     return bool(environment.get("KUBERNETES_SERVICE_HOST")) and (folder / "token").exists()
 
 
 def in_cluster(environment: Mapping[str, str], folder: Path = FOLDER) -> Access:
-    """The way to the server from a pod.
+    """Return the access to the server from a pod.
 
     Raises:
         AccessError: the process does not run in a cluster, or its service account has no token.

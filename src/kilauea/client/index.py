@@ -1,4 +1,4 @@
-"""Keys of objects by a value in the objects, such as their owners or a label."""
+"""Indexes of object keys by a value in the objects, such as their owners or a label."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kilauea.api.ports import Key, Obj, Texts
 log = logging.getLogger(__name__)
 
 FEW = 16
-"""Values of an object that are compared one by one."""
+"""Number of values of an object up to which they are compared pairwise."""
 Values = Callable[[Obj], Sequence[str]]
-"""The values of an object."""
+"""Returns the values of an object."""
 
 
 class Index:
@@ -25,17 +25,17 @@ class Index:
         self._failed = False
 
     def find(self, value: str) -> Sequence[Key]:
-        """Keys of the objects that say this."""
+        """Return the keys of the objects with a value."""
         return self._keys.get(value, ())
 
     def move(self, key: Key, old: Obj | None, new: Obj | None, kept: Callable[[Key], Key] = lambda key: key) -> None:
-        """Bring the index from an object's old state to its new one; None if there is no object.
+        """Update the index for a change of an object; None if it does not exist.
 
         Args:
-            key: of the object.
-            old: as it was.
-            new: as it is.
-            kept: returns the key to keep in place of an equal one, if there is an object.
+            key: the key of the object.
+            old: the old object.
+            new: the new object.
+            kept: returns the key to store in place of an equal one, if the object exists.
         """
         try:
             before = () if old is None else self._values(old)
@@ -44,7 +44,7 @@ class Index:
             before, after = self._values_of(old), self._values_of(new)
         if before == after:
             return
-        # Most have one value. Clients can give objects thousands, of which each would be compared with each.
+        # Most have one value. Clients can set thousands, for which pairwise comparison takes quadratic time.
         had, has = (before, after) if len(before) + len(after) <= FEW else (frozenset(before), frozenset(after))
         for value in before:
             if value not in has:
@@ -54,13 +54,13 @@ class Index:
                 insort(self._keys.setdefault(value, []), kept(key))
 
     def _values_of(self, obj: Obj | None) -> Sequence[str]:
-        """Values of an object; an object for which they cannot be computed is not in the index."""
+        """Return the values of an object; none if they cannot be computed."""
         if obj is None:
             return ()
         try:
             return self._values(obj)
         except Exception:
-            level = logging.DEBUG if self._failed else logging.ERROR  # told once: it may be so for every object
+            level = logging.DEBUG if self._failed else logging.ERROR  # log once, as every object may fail
             self._failed = True
             log.log(level, "an index cannot read %s", obj["metadata"].get("name"), exc_info=True)
             return ()
@@ -73,18 +73,18 @@ class Index:
 
 
 def remove(keys: list[Key], key: Key) -> None:
-    """Take a key out of a list in order."""
+    """Remove a key from a sorted list."""
     del keys[bisect_left(keys, key)]
 
 
 def owners(obj: Obj) -> Sequence[str]:
-    """Uids of an object's owners, each once."""
+    """Return the distinct UIDs of an object's owners."""
     references = obj["metadata"].get("ownerReferences")
     return tuple(dict.fromkeys(reference["uid"] for reference in references)) if references else ()
 
 
 def by_label(label: str) -> Values:
-    """The value of a label, if the object has it."""
+    """Return an index by the value of a label."""
 
     def values(obj: Obj) -> Sequence[str]:
         labels = obj["metadata"].get("labels")
@@ -94,7 +94,7 @@ def by_label(label: str) -> Values:
 
 
 def by_text(texts: Texts) -> Values:
-    """Make an index by the result of a function, which leaves out objects with an empty result."""
+    """Return an index by the result of a function, without objects with an empty result."""
 
     def values(obj: Obj) -> Sequence[str]:
         said = texts(obj)

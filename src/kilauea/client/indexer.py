@@ -144,7 +144,7 @@ class Indexer:
     def read_if(self, signs: Iterable[str] | None) -> None:
         """Read objects with one of these fields; all objects if None. No events are sent for others.
 
-        Each caller that wants changes says so before the first event.
+        Each caller that needs changes must call this before the first event.
         """
         if signs is None or self._signs is None:
             self._signs = None
@@ -208,7 +208,7 @@ class Indexer:
         self._come_to(batch[-1].version)
 
     def _skim(self, text: bytes, holder: Holder) -> bool:
-        """Keep an object unread if it has no field of interest, and had none when it was last seen."""
+        """Keep an object unread if it has no field of interest, and had none before."""
         packed = self._packed
         if packed is None or self._signs is None:
             return False
@@ -229,7 +229,7 @@ class Indexer:
     def _put(self, key: Key, text: Text, obj: Obj) -> None:
         old = self._objects.get(key)
         if old is None:
-            key = Key(shared(key.namespace), key.name)  # the many objects of a namespace share one text
+            key = Key(shared(key.namespace), key.name)  # the many objects of a namespace share one string
             insort(self._order, key)
         elif old["metadata"]["resourceVersion"] == obj["metadata"]["resourceVersion"]:
             return

@@ -1,6 +1,6 @@
-"""The objects that caches store: as JSON, because they would need five times the memory as nested dicts.
+"""Storage of cached objects as JSON, because nested dicts would need five times the memory.
 
-`Whole` keeps whole objects, `Packed` a few fields of each.
+`Whole` stores whole objects, `Packed` a few fields of each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kilauea.api.ports import Holder, Key, Obj, Text, is_kept_decoded
 from kilauea.api.shared import shared
 
 DECODED = 500
-"""Objects of a kind that are kept as dicts, too: those that changed or were looked at last, unless they are large."""
+"""Number of objects of a kind that are also kept as dicts: the last changed or used ones, unless large."""
 T = TypeVar("T")
 _MANAGED = b'"managedFields":'
 
@@ -26,19 +26,19 @@ class Kept(Protocol):
     def __len__(self) -> int: ...
 
     def get(self, key: Key) -> Obj | None:
-        """One object."""
+        """Return one object."""
         ...
 
     def put(self, key: Key, text: Text, obj: Obj) -> None:
-        """Keep an object, which has come as this text."""
+        """Store an object that was received as this text."""
         ...
 
     def take(self, key: Key) -> Obj | None:
-        """Take an object out."""
+        """Remove and return an object."""
         ...
 
     def several(self, keys: Sequence[Key]) -> Sequence[Obj]:
-        """Objects that are there, in the order of their keys."""
+        """Return the existing objects, in the order of their keys."""
         ...
 
     def items(self) -> Iterator[tuple[Key, Obj]]:
@@ -47,9 +47,9 @@ class Kept(Protocol):
 
 
 class Whole:
-    """Whole objects, kept as the texts that they came in.
+    """Whole objects, stored as the received texts.
 
-    In the process of a server, its store keeps them, so that the cache adds nothing.
+    In the process of a server, its store keeps the texts, so that the cache needs no additional memory.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Whole:
         return len(self._texts)
 
     def get(self, key: Key) -> Obj | None:
-        """One object."""
+        """Return one object."""
         obj = self._decoded.get(key)
         if obj is None and (text := self._texts.get(key)) is not None:
             obj = obj_of(text)
@@ -68,20 +68,20 @@ class Whole:
         return obj
 
     def put(self, key: Key, text: Text, obj: Obj) -> None:
-        """Keep an object, which has come as this text."""
+        """Store an object that was received as this text."""
         self._texts[key] = text
         self._decoded.pop(key, None)
         self._keep_decoded(key, text, obj)
 
     def take(self, key: Key) -> Obj | None:
-        """Take an object out."""
+        """Remove and return an object."""
         obj = self.get(key)
         self._texts.pop(key, None)
         self._decoded.pop(key, None)
         return obj
 
     def several(self, keys: Sequence[Key]) -> Sequence[Obj]:
-        """Objects that are there, in the order of their keys; each is decoded when it is looked at."""
+        """Return the existing objects, in the order of their keys; each is decoded on access."""
         if len(self._decoded) == len(self._texts):
             return [self._decoded[key] for key in keys]
         return _Several([self._decoded.get(key) or self._texts[key] for key in keys], _as_obj)
@@ -95,12 +95,12 @@ class Whole:
         if not is_kept_decoded(text):
             return
         if len(self._decoded) >= DECODED:
-            self._decoded.popitem(last=False)  # of a dict, the first would be looked for among all that were deleted
+            self._decoded.popitem(last=False)  # in a dict, the search for the first entry would pass all deleted ones
         self._decoded[key] = obj
 
 
 class _Several(Sequence[Obj], Generic[T]):
-    """Objects as they are kept; they are decoded when they are looked at, and only then take memory."""
+    """A sequence of stored objects, which are decoded on access and use memory only then."""
 
     def __init__(self, found: Sequence[T], decode: Callable[[T], Obj]) -> None:
         self._found = found
@@ -142,23 +142,23 @@ _pack = msgspec.json.Encoder().encode
 
 
 class Packed:
-    """Objects of few fields. Each look at an object decodes it.
+    """Objects with few fields, which are decoded on each access.
 
     Attributes:
-        read: reads the fields to keep of a text.
+        read: decodes the fields to keep.
     """
 
     def __init__(self, read: Callable[[bytes], Obj]) -> None:
         self.read = read
         self._texts: dict[Key, bytes] = {}
         self._unread: dict[Key, Holder] = {}
-        """Holders of the objects of which nothing has been read but the key."""
+        """Holders of the objects of which only the key has been read."""
 
     def __len__(self) -> int:
         return len(self._texts) + len(self._unread)
 
     def get(self, key: Key) -> Obj | None:
-        """One object."""
+        """Return one object."""
         text = self._texts.get(key)
         if text is not None:
             return _unpack(text)
@@ -166,29 +166,29 @@ class Packed:
         return None if holder is None else self.read(holder.value)
 
     def put(self, key: Key, text: Text, obj: Obj) -> None:
-        """Keep the fields of an object that were read of its text."""
+        """Store the decoded fields of an object."""
         self._unread.pop(key, None)
         self._texts[key] = _pack(obj)
 
     def put_unread(self, key: Key, holder: Holder) -> bool:
-        """Keep an object of which nothing has been read but the key; return True if it is new."""
+        """Store an object of which only the key has been read; return True if it is new."""
         is_new = key not in self._unread
         self._unread[key] = holder
         return is_new
 
     def has_read(self, key: Key) -> bool:
-        """Return True if fields of the object are kept."""
+        """Return True if fields of the object are stored."""
         return key in self._texts
 
     def take(self, key: Key) -> Obj | None:
-        """Take an object out."""
+        """Remove and return an object."""
         obj = self.get(key)
         self._texts.pop(key, None)
         self._unread.pop(key, None)
         return obj
 
     def several(self, keys: Sequence[Key]) -> Sequence[Obj]:
-        """Objects that are there, in the order of their keys; each is decoded when it is looked at."""
+        """Return the existing objects, in the order of their keys; each is decoded on access."""
         return _Several([self._texts[key] if key in self._texts else self._unread[key] for key in keys], self._decoded)
 
     def _decoded(self, kept: bytes | Holder) -> Obj:
@@ -216,13 +216,13 @@ _head_of = msgspec.json.Decoder(_Head).decode
 
 
 def key_in(text: bytes) -> Key:
-    """The key of an object."""
+    """Return the key of an encoded object."""
     metadata = _head_of(text).metadata
     return Key(shared(metadata.namespace), metadata.name)
 
 
 def obj_of(text: Text) -> Obj:
-    """An object without its managed fields; shared with what keeps it decoded, if that does."""
+    """Return an object without its managed fields; shared with the store if that keeps it decoded."""
     if isinstance(text, bytes):
         return read(text)
     decoded = text.decoded
@@ -233,15 +233,15 @@ def obj_of(text: Text) -> Obj:
 
 
 def read(text: bytes) -> Obj:
-    """An object without its managed fields, which can be half of it and which no controller looks at."""
+    """Decode an object without its managed fields, which can be half of it and which controllers do not use."""
     return split(text)[1]
 
 
 def split(text: bytes) -> tuple[bytes, Obj]:
-    """The text of an object without its managed fields, and the object.
+    """Return the text of an object without its managed fields, and the object.
 
-    They are cut out before the rest is decoded: what is kept for long is dear to make. A text that is written otherwise
-    than servers do, so that the cut is not found or hits something else, is decoded as a whole.
+    They are cut out before the rest is decoded, as long-lived objects are expensive to create. A text with an unusual
+    format, in which the cut fails, is decoded as a whole.
     """
     fields = bytes(_head_of(text).metadata.managed_fields)
     start = text.find(_MANAGED) + len(_MANAGED)

@@ -1,8 +1,8 @@
-"""Kubeconfig files: from one or several files to a connection to a server.
+"""Kubeconfig files: access to a server from one or several files.
 
     access = load_kubeconfig([Path("~/.kube/config").expanduser()], os.environ)
 
-Of several files, as the variable KUBECONFIG may name them, the first that says something about a name counts.
+With several files, as in the variable KUBECONFIG, the first that defines a name takes precedence.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _ANOTHER = "choose another file with --kubeconfig or KUBECONFIG"
 
 
 class _Entry(NamedTuple):
-    """A named cluster, user or context, and the file that says it."""
+    """A named cluster, user or context, and its file."""
 
     file: Path
     name: str
     content: Mapping[str, Any]
 
     def text(self, field: str) -> str:
-        """A field that is a text; empty if it is not there."""
+        """Return a string field; empty if missing."""
         value = self.content.get(field)
         if value is None:
             return ""
@@ -39,7 +39,7 @@ class _Entry(NamedTuple):
         return value
 
     def content_of(self, field: str) -> bytes:
-        """The content of `<field>-data`, which is in base64, or else of the file that `<field>` names."""
+        """Return the content of `<field>-data`, which is in base64, or else of the file that `<field>` names."""
         if data := self.text(f"{field}-data"):
             try:
                 return base64.b64decode(data, validate=True)
@@ -53,29 +53,29 @@ class _Entry(NamedTuple):
         return b""
 
     def file_of(self, field: str) -> Path | None:
-        """The file that `<field>` names; None if the content itself is given."""
+        """Return the file that `<field>` names; None if the content is given inline."""
         name = self.text(field)
         return self.path(name) if name and not self.text(f"{field}-data") else None
 
     def path(self, name: str) -> Path:
-        """A path as it is meant: from the folder of the file that names it."""
+        """Resolve a path relative to the folder of the file that contains it."""
         return self.file.parent / Path(name).expanduser()
 
     def error(self, field: str, words: str) -> AccessError:
-        """The error about a field."""
+        """Return the error about a field."""
         return AccessError(f"{self.file}: {self.name}: {field}: {words}")
 
 
 def load_kubeconfig(files: Sequence[Path], environment: Mapping[str, str], context: str = "") -> Access:
-    """The way to a server that files tell of.
+    """Return the access to the server in kubeconfig files.
 
     Args:
-        files: those that do not exist are skipped, unless all do not.
-        environment: handed to plugins that give credentials.
-        context: which to use; empty for the current one.
+        files: the files; missing ones are skipped, unless all are missing.
+        environment: the environment of credential plugins.
+        context: the context; empty for the current one.
 
     Raises:
-        AccessError: a file cannot be read, or does not say what is needed.
+        AccessError: a file cannot be read or is incomplete.
     """
     documents = [(path, _read(path)) for path in files if path.exists()]
     if not documents:
@@ -108,7 +108,7 @@ def _access(chosen: _Entry, cluster: _Entry, user: _Entry, environment: Mapping[
 
 
 def _credentials(user: _Entry, cluster: _Entry, environment: Mapping[str, str]) -> CredentialSource:
-    """Return the credentials of a user. A token file goes before a token in the kubeconfig: it is the fresher one."""
+    """Return the credentials of a user. A token file takes precedence over an inline token, as it is newer."""
     if user.content.get("auth-provider"):
         raise user.error("auth-provider", "is no longer part of Kubernetes: use an exec plugin, see users[].user.exec")
     certificate, key = user.content_of("client-certificate"), user.content_of("client-key")
@@ -131,7 +131,7 @@ def _credentials(user: _Entry, cluster: _Entry, environment: Mapping[str, str]) 
 
 
 def _plugin(plugin: Any, user: _Entry, cluster: _Entry, environment: Mapping[str, str]) -> ExecPlugin:
-    """The program that gives credentials."""
+    """Return the credential plugin."""
     if not isinstance(plugin, dict):
         raise user.error("exec", "must be a mapping with apiVersion and command")
     entry = _Entry(user.file, f"{user.name}: exec", plugin)
@@ -152,7 +152,7 @@ def _plugin(plugin: Any, user: _Entry, cluster: _Entry, environment: Mapping[str
 
 
 def _about_cluster(cluster: _Entry) -> dict[str, Any]:
-    """A cluster as plugins are notified of it."""
+    """Return the description of a cluster for plugins."""
     authority = base64.b64encode(cluster.content_of("certificate-authority")).decode()
     about = {
         "server": cluster.text("server"),
@@ -168,7 +168,7 @@ def _about_cluster(cluster: _Entry) -> dict[str, Any]:
 
 
 def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
-    """Headers by which to act as another user."""
+    """Return the headers for impersonation."""
     if user.content.get("as-groups") or user.content.get("as-user-extra"):
         raise user.error("as-groups", "is not supported: leave out as-groups and as-user-extra, or use another user")
     headers = {"impersonate-user": user.text("as"), "impersonate-uid": user.text("as-uid")}
@@ -176,7 +176,7 @@ def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    """A file, decoded."""
+    """Read and parse a file."""
     try:
         document = load_yaml(path.read_bytes())
     except OSError as error:
@@ -191,7 +191,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _find(documents: Sequence[tuple[Path, Mapping[str, Any]]], kind: str, name: str) -> _Entry:
-    """The entry with a name, from the first file that has one."""
+    """Return the entry with a name, from the first file that has it."""
     known: dict[str, None] = {}
     for path, document in documents:
         for entry in document.get(f"{kind}s") or ():

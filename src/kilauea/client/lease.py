@@ -3,8 +3,8 @@
     election = Election(client, clock, rng, Key("volcano-system", "volcano"), identity=f"{hostname}_{uuid}")
     await election.lead(work)       # waits for the lease, then does the work for as long as the lease is kept
 
-No two lead at a time as long as clocks run equally fast: a leader that cannot renew stops before others may
-take over, and no candidate compares the time of day of another machine with its own.
+There is at most one leader at a time as long as clocks run equally fast: a leader that cannot renew stops before others
+may take over, and candidates never compare the wall-clock time of another machine with their own.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Election:
     """One candidate for one lease.
 
     Args:
-        api: where the lease is.
-        clock: the candidate's own.
+        api: the API server with the lease.
+        clock: the candidate's own clock.
         rng: jitter, so that candidates do not compete at the same time.
-        key: key of the lease, which is created with its namespace if missing.
-        identity: unique name of this candidate.
+        key: the key of the lease, which is created with its namespace if missing.
+        identity: the unique name of this candidate.
         terms: the durations.
     """
 
@@ -69,9 +69,9 @@ class Election:
         self._seen: tuple[Any, ...] = ()
         self._seen_at: int | None = None
         self._said = ""
-        """The last message, which is not repeated."""
+        """The last logged message, which is not repeated."""
         self._renewed = 0
-        """The start of the request that last renewed the lease: others count from later on."""
+        """The start of the request that last renewed the lease; other candidates measure from a later time."""
         self.leader = ""
         """The last known holder of the lease."""
 
@@ -93,7 +93,7 @@ class Election:
                 task.cancel()
             if renewing.done():
                 log.warning("the lease %s is not ours any more: work stops", self._key)
-                # Work waits for the answers to what it has sent, and without a network none come.
+                # Work waits for responses to its requests, and without a network none arrive.
                 await self._within(self._terms.lease - self._terms.renew, _end_of(working, renewing))
             else:
                 await _end_of(working, renewing)
@@ -117,7 +117,7 @@ class Election:
         return self.leader == self._identity and self._left() > 0
 
     def _left(self) -> float:
-        """Seconds for which we still lead if we cannot renew."""
+        """Return the seconds for which we still lead if we cannot renew."""
         return self._terms.renew - (self._clock.monotonic() - self._renewed) / SECOND
 
     async def _within(self, seconds: float, doing: Awaitable[Any]) -> None:
@@ -145,7 +145,7 @@ class Election:
         return True
 
     def _say_failed(self, error: ApiError) -> None:
-        """Log that the lease cannot be read or written, each reason once in a row."""
+        """Log that the lease cannot be read or written, without repeating the same reason."""
         message = f"lease {self._key}: {error}"
         if error.code == 403:
             message += (
@@ -186,7 +186,7 @@ class Election:
         return self._clock.monotonic() - (self._seen_at or 0) > seconds * SECOND
 
     def _taken(self) -> dict[str, Any]:
-        """The lease as it is when we hold it from now."""
+        """Return the lease spec with us as the holder from now."""
         old, now = self._spec(), _micro(self._clock.now())
         mine = self.leader == self._identity
         transitions = int(old.get("leaseTransitions") or 0)
@@ -222,16 +222,16 @@ class Election:
             log.info("lease %s: could not be given back: %s", self._key, error)
 
     def _given_back(self) -> dict[str, Any]:
-        """The lease as it is when no one holds it from now."""
+        """Return the lease spec without a holder from now."""
         now = _micro(self._clock.now())
         return {**self._spec(), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
 
 
 async def _end_of(*tasks: asyncio.Future[None]) -> None:
-    """Wait until all have ended, however they do; being cancelled cancels them again."""
+    """Wait until all tasks have ended, in any way; a cancellation cancels them again."""
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _micro(us: int) -> str:
-    """A time with six digits of a second, which leases always have."""
+    """Format a time with microseconds, as in leases."""
     return f"{format_time(us // SECOND * SECOND).removesuffix('Z')}.{us % SECOND:06d}Z"

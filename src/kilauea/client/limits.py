@@ -1,4 +1,4 @@
-"""Rate limits: for requests to a server that others share, and for events about one object.
+"""Rate limits, for requests to a shared server and for events about one object.
 
 transport = Limited(HttpTransport(access), RateLimit(qps=50, burst=100, clock=clock))
 """
@@ -14,12 +14,12 @@ from kilauea.client.transport import Answer, Transport
 
 
 class RateLimit:
-    """This many at once, and then so many a second. Who waits is served in the order of asking.
+    """A token bucket. Waiting callers are served in order.
 
     Args:
-        qps: a second, above 0.
-        burst: at once after a time without any, at least 1.
-        clock: says when it is.
+        qps: tokens per second, above 0.
+        burst: maximum number of tokens, at least 1.
+        clock: the clock.
     """
 
     def __init__(self, qps: float, burst: int, clock: Clock) -> None:
@@ -32,7 +32,7 @@ class RateLimit:
         """The time at which the next request may start."""
 
     async def wait(self) -> None:
-        """Wait for one's turn."""
+        """Wait for a token and take it."""
         now = self._clock.monotonic()
         turn = max(self._next, now - self._saved)
         self._next = turn + self._each
@@ -40,7 +40,7 @@ class RateLimit:
             await self._clock.sleep((turn - now) / SECOND)
 
     def take(self) -> bool:
-        """Take a token if there is one; return False if the caller must wait."""
+        """Take a token if available; return False if the caller must wait."""
         now = self._clock.monotonic()
         turn = max(self._next, now - self._saved)
         if turn > now:
@@ -50,19 +50,19 @@ class RateLimit:
 
 
 class Limited:
-    """A transport that asks no more often than a limit allows; watches count when they begin."""
+    """A transport with a rate limit; watches count when they begin."""
 
     def __init__(self, transport: Transport, limit: RateLimit) -> None:
         self._transport = transport
         self._limit = limit
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Ask in one's turn."""
+        """Send a request when the limit allows it."""
         await self._limit.wait()
         return await self._transport.request(method, target, headers, body)
 
     async def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """Begin a stream in one's turn."""
+        """Begin a stream when the limit allows it."""
         await self._limit.wait()
         async with aclosing(self._transport.stream(target, headers)) as pieces:
             async for piece in pieces:

@@ -1,4 +1,4 @@
-"""Objects in a namespace of the system, such as a lease, which may be written before that namespace exists."""
+"""Creation of objects in a system namespace, such as leases, before that namespace exists."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from kilauea.api.ports import Api, ApiError, Obj, Resource
 
 
 async def create_in_namespace(api: Api, resource: Resource, namespace: str, body: Obj) -> dict[str, Any]:
-    """Create an object, and its namespace if that does not exist; returns the object.
+    """Create an object, and its namespace if missing; return the object.
 
-    The namespace is created only when it is missing, so a process whose namespace exists needs no right to create any.
+    The namespace is created only if it is missing, so a process whose namespace exists does not need permission to
+    create one.
 
     Raises:
-        ApiError: the server refuses one of them.
+        ApiError: the server rejects one of them.
     """
     try:
         return await api.create(resource, namespace, body)

@@ -1,15 +1,15 @@
-"""Events of Kubernetes about objects: aggregated, rate-limited, and written in the background.
+"""Recording of Kubernetes events: aggregated, rate-limited, and written in the background.
 
     recorder = Recorder(client, clock)
     recorder.record("kubelet", Record(pod, "Normal", "Started", "Started container main"))   # does not wait
     await recorder.run()                                                                     # elsewhere: writes them
 
-Equal events are one with a count. After many that differ only in their message, the rest of them are one too. An object
-with too many events gets fewer, its warnings apart from the rest. What waits is bounded: warnings and events about
-anything but pods go first and have much room; if they back up, only the newest of a reason is kept of each object. What
-goes well with pods (`Scheduled`, `Started`) is written slowly while the process is busy, until half of its room is
-taken; from then on more is written at once, and the latest is dropped only if that is not enough. What cannot be
-written for long is dropped too: events are best effort.
+Equal events are combined into one with a count. After many that differ only in their message, further ones are combined
+too. Events per object are limited, separately for warnings and others. The queue is bounded: warnings and events about
+objects other than pods come first and have much room; if they accumulate, only the newest per reason and object is
+kept. Normal events of pods (`Scheduled`, `Started`) are written slowly while the process is busy, until their queue is
+half full; from then on more are written at once, and the latest are dropped only if that is not enough. Events that
+cannot be written for long are dropped too: events are best effort.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ SIMILAR = 10
 """Messages for the same reason about one object, within `SIMILAR_SECONDS`, after which further ones are combined."""
 SIMILAR_SECONDS = 600
 BURST, EACH_SECONDS = 25, 300.0
-"""Events about one object by one component at once, and then one in this many seconds."""
+"""Burst of events about one object by one component, and seconds per further event."""
 IMPORTANT, REST = 65536, 16384
-"""Events that wait to be written: those that matter, and those that tell that all is well with a pod.
+"""Maximum number of waiting events: important ones, and normal events of pods.
 
-A job of ten thousand pods starts faster than its events are written. Each event takes about 1 KB until it is.
+A job of ten thousand pods starts faster than its events are written. Each waiting event uses about 1 KB.
 """
 REMEMBERED = 4096
-"""Of events, reasons and objects, those that are counted on."""
+"""Number of recent events, reasons and objects that are remembered for counting."""
 TOGETHER = 8
-"""Events that are written at once, so that they share the wait for the server and its disk."""
+"""Events that are written concurrently, so that they share the wait for the server and its disk."""
 CROWDED = 64
-"""The same while more than half of the room for good news of pods is taken, so that they leave as fast as they come."""
+"""The same while the queue of normal pod events is more than half full, so that they leave as fast as they arrive."""
 RUSH = 10
-"""Events a second that tell that all is well with a pod, while the process has more urgent work: each costs a bind."""
+"""Normal pod events per second while the process has more urgent work: each costs as much as a bind."""
 TRIES, RETRY_SECONDS = 5, 2.0
 COMBINED = "(combined from similar events): "
 
@@ -56,7 +56,7 @@ _Value = TypeVar("_Value")
 
 
 class _Recent(OrderedDict[_Name, _Value], Generic[_Name, _Value]):
-    """A mapping that forgets what has not been looked at for longest."""
+    """A mapping that evicts the least recently used entry."""
 
     def look_up(self, name: _Name) -> _Value | None:
         value = self.get(name)
@@ -72,7 +72,7 @@ class _Recent(OrderedDict[_Name, _Value], Generic[_Name, _Value]):
 
 
 class _Subject(NamedTuple):
-    """The reporter of an event and the object it is about."""
+    """The reporter of an event and its object."""
 
     component: str
     kind: str
@@ -89,7 +89,7 @@ class _Reason(NamedTuple):
 
 @dataclass(slots=True)
 class _Reported:
-    """One event: how often it was told, and how much of that is written."""
+    """One event: its count, and the part of that already written."""
 
     reason: _Reason
     api_version: str
@@ -103,23 +103,23 @@ class _Reported:
 
 @dataclass(slots=True)
 class _Similar:
-    """Messages for one reason since a moment of the monotonic clock."""
+    """Messages with the same reason since a time of the monotonic clock."""
 
     since: int
     messages: set[str] = field(default_factory=set)
 
 
 class Recorder:
-    """Takes records and writes events.
+    """Receives records and writes events.
 
     Args:
-        api: where they are written.
-        clock: for their times.
-        limit: on all writes; None for no limit.
-        instance: name of the process, by which two that work at the same time can be told apart.
+        api: the API server to which events are written.
+        clock: the clock for their times.
+        limit: the rate limit of all writes; None for no limit.
+        instance: the name of the process, which distinguishes concurrent ones.
 
     Attributes:
-        busy: tells if the process has more urgent work than good news of pods, which is written more slowly then.
+        busy: returns True if the process has more urgent work than normal pod events, which are written slowly then.
     """
 
     def __init__(self, api: Api, clock: Clock, limit: RateLimit | None = None, instance: str = "") -> None:
@@ -139,16 +139,16 @@ class Recorder:
 
     @property
     def waiting(self) -> int:
-        """Events that are still to be written."""
+        """The number of events to be written."""
         return len(self._pending)
 
     @property
     def dropped(self) -> int:
-        """Events that were not written, for lack of room or because of a refusal."""
+        """The number of events that were dropped because the queue was full or the server rejected them."""
         return self._unwritten + self._pending.lost
 
     def record(self, component: str, record: Record) -> None:
-        """Tell of something; it is written soon, or dropped."""
+        """Record an event, which is written soon or dropped."""
         metadata = record.about["metadata"]
         subject = _Subject(
             component, record.about.get("kind") or "", metadata.get("namespace") or "", metadata["name"],
@@ -185,7 +185,7 @@ class Recorder:
         return limit.take()
 
     def _combined(self, reason: _Reason, message: str) -> str:
-        """The message by which an event is counted: its own, or one for all that follow many others."""
+        """Return the message under which an event is counted: its own, or a combined one after many others."""
         now = self._clock.monotonic()
         similar = self._similar.look_up(reason)
         if similar is None or now - similar.since > SIMILAR_SECONDS * SECOND:
@@ -196,7 +196,7 @@ class Recorder:
         return COMBINED
 
     async def run(self) -> None:
-        """Write, until cancelled."""
+        """Write events until cancelled."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -208,11 +208,11 @@ class Recorder:
                 await asyncio.gather(*map(self._write, self._taken()))
 
     def _may_wait(self) -> bool:
-        """Return True if only good news of pods is to be written, there is room for more, and other work is urgent."""
+        """Return True if only normal pod events wait, their queue has room, and other work is urgent."""
         return not self._pending.important and len(self._pending) < REST // 2 and self.busy()
 
     def _taken(self) -> list[_Reported]:
-        """The next events, as many as are written together; the limit allows the first of them."""
+        """Take the next events to write together, the first of which the limit allows."""
         taken = [self._pending.take()]
         most = TOGETHER if len(self._pending) < REST // 2 else CROWDED
         while self._pending and len(taken) < most and not self._may_wait():
@@ -277,7 +277,7 @@ class Recorder:
 
 
 def _reference(told: _Reported) -> dict[str, str]:
-    """The object of an event as events name it."""
+    """Return the object of an event as an object reference."""
     subject = told.reason.subject
     fields = {
         "apiVersion": told.api_version,
@@ -291,5 +291,5 @@ def _reference(told: _Reported) -> dict[str, str]:
 
 
 def _second(us: int) -> str:
-    """A time in whole seconds, as events have it."""
+    """Format a time in whole seconds, as in events."""
     return format_time(us // SECOND * SECOND)

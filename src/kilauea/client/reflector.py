@@ -1,7 +1,8 @@
 """Follows all objects of a kind: lists them, then watches from there, and resumes when a watch ends.
 
-class Printing: def on_relist(self, items, version): ...     # all objects; others no longer exist def on_events(self,
-    batch): ...              # events since then, in order; bookmarks have no object
+class Printing:
+    def on_relist(self, items, version): ...   # all objects; others no longer exist
+    def on_events(self, batch): ...            # later events, in order; bookmarks have no object
 
 await Reflector(client, PODS, Printing(), clock, rng).run()
 """

@@ -1,7 +1,7 @@
-"""A connection that reports once for all parts of a process when the server is lost and found again.
+"""A connection that reports, once for a whole process, when the server becomes unavailable and available again.
 
-A process has dozens of requests and watches under way. When the server cannot be reached, or does not accept the
-credentials, each of them fails and tries again; one message says so, with the reason and what to do.
+A process has dozens of requests and watches in progress. If the server cannot be reached or rejects the credentials,
+all of them fail and retry; a single message reports this, with the reason and the remedy.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from kilauea.client.advice import UNAUTHORIZED, with_advice
 from kilauea.client.transport import UNREACHABLE, Answer, Transport, refusal
 
 REPEAT_SECONDS = 60
-"""Seconds after which a fault that lasts is logged again."""
+"""Seconds after which a persistent fault is logged again."""
 
 log = logging.getLogger(__name__)
 
 
 class Reporting:
-    """Carries requests on, and logs when there is no way to the server.
+    """Forwards requests, and logs when the server is unavailable.
 
     Args:
         transport: the connection.
-        clock: for the length of a fault.
-        quiet: log only for debugging, as another connection to the same server reports.
+        clock: measures the duration of a fault.
+        quiet: True to log only at debug level, as another connection to the same server reports.
 
     Attributes:
-        fault: why the server cannot be used now; empty if it can.
+        fault: the reason why the server is unavailable; empty if it is available.
     """
 
     def __init__(self, transport: Transport, clock: Clock, *, quiet: bool = False) -> None:
@@ -42,10 +42,10 @@ class Reporting:
         self.fault = ""
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Ask.
+        """Send a request.
 
         Raises:
-            ApiError: there was no answer, or the server does not accept the credentials.
+            ApiError: the server did not respond, or rejects the credentials.
         """
         try:
             answer = await self._transport.request(method, target, headers, body)
@@ -60,7 +60,7 @@ class Reporting:
         return answer
 
     async def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """The answer to a GET that does not end soon; one that breaks off after a while is routine."""
+        """Yield the response to a long GET; a later disconnect is routine and not reported."""
         began = False
         async with aclosing(self._transport.stream(target, headers)) as pieces:
             try:
@@ -79,7 +79,7 @@ class Reporting:
         await self._transport.close()
 
     def _report(self, error: ApiError) -> None:
-        """Log a fault when it begins, when its reason changes, and from time to time while it lasts."""
+        """Log a fault when it begins, when its reason changes, and periodically while it lasts."""
         if error.reason != UNREACHABLE and error.code != UNAUTHORIZED:
             return
         error.reported = True
@@ -103,6 +103,6 @@ class Reporting:
 
 
 def _reason(error: ApiError) -> str:
-    """Return the reason of a fault without the request that met it: `https://h:6443: Connection refused`."""
+    """Return the reason of a fault without the failed request: `https://h:6443: Connection refused`."""
     words = str(error).split(": ")
     return ": ".join([words[0], *words[2:]]) if len(words) > 2 else str(error)

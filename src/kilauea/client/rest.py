@@ -42,7 +42,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
 
 
 class _Head(msgspec.Struct):
-    """The fields that the client reads of an object that it passes on as bytes."""
+    """The fields that the client reads of an object that it returns as bytes."""
 
     metadata: _Metadata
     kind: str = ""
@@ -135,8 +135,8 @@ class Client:
 
         Args:
             resource: the kind.
-            namespace: only of this one; empty for all.
-            name: of one object; empty for all.
+            namespace: the namespace; empty for all.
+            name: the name of one object; empty for all.
             query: the parameters.
         """
         path = _object_path(resource, Key(namespace, name)) if name else collection_path(resource, namespace)
@@ -255,7 +255,7 @@ class Client:
         return not await self._any(resource, namespace)
 
     async def _any(self, resource: Resource, namespace: str) -> bool:
-        """Return True if there is an object of a kind."""
+        """Return True if any object of a kind exists."""
         target = _target(collection_path(resource, namespace), {"limit": 1})
         return bool(_page_of((await self._ask("GET", target)).body).items)
 

@@ -9,17 +9,17 @@ from pathlib import Path
 from kilauea.client.access import AccessError, Credentials
 
 FRESH_SECONDS = 60.0
-"""For which a token is used before the file is read again."""
+"""Seconds for which a token is used before the file is read again."""
 
 
 class TokenFile:
-    """Credentials from a file, read again from time to time and after a refusal.
+    """Credentials from a file, read again periodically and after a rejection.
 
     Args:
-        path: of the file.
-        certificate: of the client, as PEM, if it has one.
-        key: of the certificate, as PEM.
-        elapsed: seconds since some moment.
+        path: the path of the file.
+        certificate: the client certificate as PEM, if any.
+        key: the key of the certificate as PEM.
+        elapsed: returns monotonic seconds.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class TokenFile:
         self._read_at = 0.0
 
     async def __call__(self, renew: bool) -> Credentials:
-        """The token as it was read lately; if the file cannot be read now, the last one.
+        """Return the recently read token; the last one if the file cannot be read now.
 
         Raises:
             AccessError: the file could never be read.

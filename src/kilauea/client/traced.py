@@ -1,4 +1,4 @@
-"""Requests as spans, and the headers by which the API server continues their traces.
+"""Tracing of requests as spans, with headers with which the API server continues the traces.
 
 transport = Traced(HttpTransport(access), tracer)
 """
@@ -13,14 +13,14 @@ from kilauea.telemetry.tracing import Tracer
 
 
 class Traced:
-    """Carries requests on, each within a span of its own. Watches have none, as they never end."""
+    """Forwards requests, each within its own span. Watches have none, as they never end."""
 
     def __init__(self, transport: Transport, tracer: Tracer) -> None:
         self._transport = transport
         self._tracer = tracer
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Ask, with the headers of the trace."""
+        """Send a request with the headers of the trace."""
         path = target.partition("?")[0]
         with self._tracer.span(method, {"http.request.method": method, "url.path": path}) as span:
             answer = await self._transport.request(method, target, {**headers, **self._tracer.headers()}, body)
@@ -30,7 +30,7 @@ class Traced:
             return answer
 
     async def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """The answer to a GET that does not end soon."""
+        """Yield the response to a long GET."""
         async with aclosing(self._transport.stream(target, headers)) as pieces:
             async for piece in pieces:
                 yield piece

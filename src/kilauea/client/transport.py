@@ -1,6 +1,6 @@
 """Connections to an API server, and the errors that it returns.
 
-There are two: HTTP (`kilauea.client.http`), and a call within the process (`kilauea.runtime.cluster.direct`).
+Connections use HTTP (`kilauea.client.http`), or calls within the process (`kilauea.runtime.cluster.direct`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from kilauea.api.ports import ApiError
 
 UNREACHABLE = "Unreachable"
-"""Reason of an error without an answer."""
+"""The reason of an error without a response."""
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\(.)")
 
@@ -36,7 +36,7 @@ class Transport(Protocol):
         """Send a request and return the response, including rejections.
 
         Raises:
-            ApiError: with code 0, there was no answer.
+            ApiError: with code 0, the server did not respond.
         """
         ...
 
@@ -44,7 +44,7 @@ class Transport(Protocol):
         """Yield the response to a long GET, as pieces of whole lines.
 
         Raises (at the first piece or later):
-            ApiError: the request is refused; with code 0, the connection is lost.
+            ApiError: the request is rejected; with code 0, the connection is lost.
         """
         ...
 
@@ -54,7 +54,7 @@ class Transport(Protocol):
 
 
 def header_map(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Headers by their names in lower case; those that come several times are one list, as HTTP has it."""
+    """Return headers by lower-case names; repeated ones are joined to a list, as in HTTP."""
     found: dict[str, str] = {}
     for name, value in headers:
         key = name.lower()
@@ -91,7 +91,7 @@ def refusal_of(status: Mapping[str, Any], code: int = 500) -> ApiError:
 
 
 def _status(body: bytes) -> Mapping[str, Any] | None:
-    """The `metav1.Status` in a body, if it is one."""
+    """Return the `metav1.Status` in a body, if it is one."""
     try:
         found = msgspec.json.decode(body)
     except msgspec.MsgspecError:

@@ -1,10 +1,10 @@
-"""CEL, the Common Expression Language, with what Kubernetes adds to it.
+"""CEL, the Common Expression Language, with the extensions of Kubernetes.
 
-`syntax` parses, `program` compiles, with `steps` for operators and `loops` for macros; `frames` are runs with a counted
-cost. `operators` and `functions` are what expressions use, with `texts`, `times`, `network`, `quantities` and `semver`
-beside them; `values` are the types. There is no type check
-before an expression runs: names of variables and functions are checked, and how many arguments a function takes.
-Selectors of devices are in `kilauea.api.device_selectors`.
+`syntax` parses and `program` compiles, with `steps` for operators and `loops` for macros; `frames` are evaluations with
+a counted cost. `operators`, `functions`, `texts`, `times`, `network`, `quantities` and `semver` implement operations;
+`values` has the types. Compilation checks only the names of variables and functions and the number of arguments;
+`typing` checks types.
+Device selectors are in `kilauea.api.device_selectors`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["NONE", "CelCostError", "CelError", "Optional", "Quantity", "compiled
 
 @lru_cache(maxsize=1024)
 def compiled(expression: str, variables: frozenset[str] | None = None) -> Program:
-    """The program of an expression; `variables` are the names that it may use, None if any.
+    """Return the program of an expression; `variables` are the allowed names, None for any.
 
     Raises:
         CelError: it cannot be compiled.

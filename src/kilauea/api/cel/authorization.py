@@ -1,6 +1,6 @@
 """Authorization checks in CEL: `authorizer.group('apps').resource('deployments').check('get').allowed()`.
 
-The answer comes from a function that the value `authorizer` carries; here is only how a question is put together.
+The value `authorizer` contains a function that decides; this module only builds the questions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kilauea.api.names import label_problems, subdomain_problems
 
 PREFIX = "kubernetes.authorization."
 COST_OF_CHECK = 350_000
-"""Cost of one check, as in Kubernetes: an expression may ask twice."""
+"""Cost of one check, as in Kubernetes, which allows two in an expression."""
 
 
 class Question(NamedTuple):
@@ -70,7 +70,7 @@ class _GroupCheck:
 class ResourceCheck:
     """A check of a resource; `authorizer.requestResource` is one of the request itself.
 
-    Selectors narrow a check. They are kept for authorizers that know them; roles do not.
+    Selectors restrict a check. They are kept for authorizers that support them; roles do not.
     """
 
     of: Authorizer
@@ -98,13 +98,13 @@ REQUEST_RESOURCE = "authorizer.requestResource"
 
 
 def authorizer_values(decide: Decide, place: Place) -> dict[str, Any]:
-    """The variables of expressions that may ask what the caller is allowed to do."""
+    """Return the variables with which expressions check the permissions of the caller."""
     authorizer = Authorizer(decide)
     return {"authorizer": authorizer, REQUEST_RESOURCE: ResourceCheck(authorizer, *place)}
 
 
 def place_of(values: Mapping[str, Any]) -> Place | None:
-    """The object of the request, by such variables; None if they are not among these."""
+    """Return the object of the request from such variables; None if missing."""
     check = values.get(REQUEST_RESOURCE)
     if check is None:
         return None
@@ -144,7 +144,7 @@ def _resource(check: Any, resource: Any) -> ResourceCheck:
 
 
 def _narrowed(field: str) -> Callable[[Any, Any], ResourceCheck]:
-    """The function that sets one field of a check."""
+    """Return the function that sets one field of a check."""
 
     def run(check: Any, value: Any) -> ResourceCheck:
         check_type(ResourceCheck, check)
@@ -194,4 +194,4 @@ METHODS: Mapping[str, Callable[..., Any]] = {
     "serviceAccount": _service_account,
     "subresource": _narrowed("subresource"),
 }
-"""Functions called on a value, which is their first argument."""
+"""Methods of values; the first argument is the target."""

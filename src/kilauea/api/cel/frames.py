@@ -1,4 +1,4 @@
-"""Evaluations of CEL: the variables, the remaining cost, and the result of an expression that fails."""
+"""Evaluations of CEL: variables, remaining cost, and errors as results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kilauea.api.cel.values import CelCostError, CelError, Optional
 
 
 class Frame:
-    """Variables of a run, and the cost that is left; `for_checks` is left for questions to the authorizer alone."""
+    """Variables of an evaluation, and the remaining cost; `for_checks` is reserved for authorizer checks."""
 
     __slots__ = ("for_checks", "left", "values")
 
@@ -19,17 +19,17 @@ class Frame:
         self.for_checks = for_checks
 
     def charge(self, cost: int) -> None:
-        """Take a cost off what is left.
+        """Subtract a cost from the remaining one.
 
         Raises:
-            CelCostError: so much is not left.
+            CelCostError: less is left.
         """
         self.left -= cost
         if self.left < 0:
             raise CelCostError("operation cancelled: actual cost limit exceeded")
 
     def charge_check(self, cost: int) -> None:
-        """Take the cost of a question to the authorizer off what is left for these, or off the rest."""
+        """Subtract the cost of an authorizer check from the reserved cost, or from the rest."""
         if self.for_checks >= cost:
             self.for_checks -= cost
         else:
@@ -39,11 +39,11 @@ class Frame:
 Step = Callable[[Frame], Any]
 """A part of a program."""
 FAILURES = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
-"""All that functions of expressions raise; CelError is a ValueError."""
+"""All errors of functions in expressions; CelError is a ValueError."""
 
 
 def failure_of(error: Exception) -> CelError:
-    """An error in the words of the language."""
+    """Convert an error to a CelError."""
     if isinstance(error, CelError):
         return error
     if isinstance(error, OverflowError):
@@ -54,7 +54,7 @@ def failure_of(error: Exception) -> CelError:
 
 
 def caught(step: Step, frame: Frame) -> Any:
-    """A bool, or the error in its place; a cost that is exceeded ends all."""
+    """Return a bool, or the error in its place; exceeding the cost ends the evaluation."""
     try:
         value = step(frame)
     except CelCostError:
@@ -65,7 +65,7 @@ def caught(step: Step, frame: Frame) -> Any:
 
 
 def decided(answers: Iterable[Any], decisive: bool) -> bool:
-    """`decisive` if any answer is, whatever errors there are; the first error if there is one."""
+    """Return `decisive` if any answer is, despite errors; otherwise raise the first error, if any."""
     failed: Any = None
     for answer in answers:
         if answer is decisive:
@@ -78,10 +78,10 @@ def decided(answers: Iterable[Any], decisive: bool) -> bool:
 
 
 def as_optional(value: Any) -> Optional:
-    """The value as an optional.
+    """Return the value as an optional.
 
     Raises:
-        CelError: it is another.
+        CelError: it is not an optional.
     """
     if value.__class__ is not Optional:
         raise CelError("no such overload")
@@ -92,7 +92,7 @@ _UNSET = object()
 
 
 def with_variables(frame: Frame, more: Mapping[str, Any], body: Step) -> Any:
-    """The value of the body with more variables, which hide those of the same names."""
+    """Return the value of the body with additional variables, which hide those with the same names."""
     values = frame.values
     before = {name: values.get(name, _UNSET) for name in more}
     values.update(more)

@@ -1,6 +1,6 @@
-"""Functions of CEL: those of the language and those that Kubernetes adds, with their costs.
+"""Functions of CEL, including those of Kubernetes, with their costs.
 
-They raise CelError or ValueError with words of their own; TypeError, AttributeError and the like become "no such
+They raise CelError or ValueError with specific messages; TypeError, AttributeError and the like become "no such
 overload".
 """
 
@@ -36,7 +36,7 @@ _LESS, _GREATER = OPERATORS["<"], OPERATORS[">"]
 
 
 def weight(most: int, *values: Any) -> int:
-    """The number of values within values; raises CelCostError as soon as it is more than `most`."""
+    """Return the number of nested values; raises CelCostError as soon as it exceeds `most`."""
     count, stack = 0, list(values)
     while stack:
         value = stack.pop()
@@ -358,7 +358,7 @@ GLOBALS: Mapping[str, Callable[..., Any]] = {
     "uint": _uint,
     "url": network.url,
 }
-"""Functions called by their name alone."""
+"""Global functions."""
 
 NAMESPACES: Mapping[str, Callable[..., Any]] = {
     "base64.decode": _decoded,
@@ -393,7 +393,7 @@ NAMESPACES: Mapping[str, Callable[..., Any]] = {
     "strings.quote": texts.quoted,
     **{f"format.{name}": function for name, function in texts.FORMATS.items()},
 }
-"""Functions called by a dotted name."""
+"""Functions with a dotted name."""
 
 METHODS: Mapping[str, Callable[..., Any]] = {
     **authorization.METHODS,
@@ -430,7 +430,7 @@ METHODS: Mapping[str, Callable[..., Any]] = {
     "unwrapOpt": _unwrapped,
     "value": _optional_value,
 }
-"""Functions called on a value, which is their first argument."""
+"""Methods of values; the first argument is the target."""
 
 
 def _product(most: int, left: Any, right: Any) -> int:
@@ -475,4 +475,4 @@ COSTS: Mapping[str, Callable[..., int]] = {
     "split": lambda _, text, *__: len(text),
     "type": _ONE,
 }
-"""Costs that do not follow from the size of the arguments alone; first what is left, then the arguments."""
+"""Cost functions that use more than the size of the arguments; called with the remaining cost and the arguments."""

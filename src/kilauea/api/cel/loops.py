@@ -10,13 +10,13 @@ from kilauea.api.cel.values import CelError
 
 
 class Loop:
-    """A loop at work: goes over elements with the variables set, those that the condition lets pass."""
+    """A running loop, which iterates over the elements that meet the condition, with its variables set."""
 
     def __init__(self, frame: Frame, names: tuple[str, ...], over: Any, where: Step | None, body: Step) -> None:
         self.frame, self._names, self.over, self._where, self._body = frame, names, over, where, body
 
     def _elements(self) -> Iterator[tuple[Any, Any]]:
-        """Each key or index with its element, while the variables are set."""
+        """Yield each key or index with its element, while the variables are set."""
         charge, values, over = self.frame.charge, self.frame.values, self.over
         first, *second = self._names
         is_map = over.__class__ is dict
@@ -28,13 +28,13 @@ class Loop:
             yield key, value
 
     def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
-        """Each key or index, the element, and the value of the body for it."""
+        """Yield each key or index, the element, and the value of the body for it."""
         for key, value in self._elements():
             if self._where is None or self._where(self.frame) is True:
                 yield key, value, self._body(self.frame)
 
     def answers(self) -> Iterator[Any]:
-        """The answer of the body for each element, and the error in place of one."""
+        """Yield the result of the body for each element, or its error."""
         for _ in self._elements():
             yield caught(self._body, self.frame)
 

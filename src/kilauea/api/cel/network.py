@@ -14,7 +14,7 @@ from kilauea.api.cel.values import CelError
 
 @dataclass(frozen=True)
 class IP:
-    """An address."""
+    """An IP address."""
 
     address: IPv4Address | IPv6Address
     cel_type: ClassVar[str] = "net.IP"
@@ -25,7 +25,7 @@ class IP:
 
 @dataclass(frozen=True)
 class CIDR:
-    """A network, with the address that it was written with."""
+    """A network, with the address in its text."""
 
     address: IPv4Address | IPv6Address
     network: IPv4Network | IPv6Network
@@ -45,7 +45,7 @@ class URL:
 
 
 def ip(value: Any) -> IP:
-    """The address that a text stands for, or that a network was written with."""
+    """Parse an address, or return the address in a network's text."""
     if value.__class__ is CIDR:
         return IP(value.address)
     _text(value)
@@ -66,12 +66,12 @@ def is_ip(text: str) -> bool:
 
 
 def is_canonical(text: str) -> bool:
-    """Return True if an address is written in its canonical form."""
+    """Return True if an address is in canonical form."""
     return str(ip(text)) == text
 
 
 def cidr(text: str) -> CIDR:
-    """The network that a text stands for."""
+    """Parse a network."""
     _text(text)
     address, slash, bits = text.partition("/")
     try:
@@ -88,7 +88,7 @@ def is_cidr(text: str) -> bool:
 
 
 def url(text: str) -> URL:
-    """The URL that a text stands for: one with a scheme, or a path from the root."""
+    """Parse a URL: one with a scheme, or an absolute path."""
     _text(text)
     try:
         parts = urlsplit(text)

@@ -14,7 +14,7 @@ _MISSING = object()
 
 
 def ranged(value: int, kind: type) -> int:
-    """A whole number within its type; raises CelError if it is not."""
+    """Return an integer within the range of its type; raises CelError if it is outside."""
     if kind is UInt:
         if not 0 <= value <= UINT_MAX:
             raise CelError("unsigned integer overflow")
@@ -25,7 +25,7 @@ def ranged(value: int, kind: type) -> int:
 
 
 def add(left: Any, right: Any) -> Any:
-    """The sum, or both texts or lists one behind the other."""
+    """Return the sum, or the concatenation of strings or lists."""
     kind, other = left.__class__, right.__class__
     if kind is other:
         if kind is int or kind is UInt:
@@ -66,7 +66,7 @@ def _divide(left: Any, right: Any) -> Any:
 
 
 def _divided(left: float, right: float) -> float:
-    """A quotient as IEEE 754 has it."""
+    """Return a quotient as in IEEE 754."""
     if right:
         return left / right
     return copysign(inf, left) * copysign(1.0, right) if left and not isnan(left) else nan
@@ -124,11 +124,11 @@ OPERATORS: Mapping[str, Callable[..., Any]] = {
     "/": _divide,
     "%": _modulus,
 }
-"""By sign; equality and `in` are there to be known, and evaluated by the program with their cost."""
+"""Operators by symbol; the program evaluates equality and `in`, with their cost."""
 
 
 def select_of(target: Any, field: str, *, optional: bool) -> Any:
-    """A field of a map; of an optional, an optional."""
+    """Return a field of a map; an optional for an optional."""
     if target.__class__ is dict:
         value = target.get(field, _MISSING)
         if not optional:
@@ -144,7 +144,7 @@ def select_of(target: Any, field: str, *, optional: bool) -> Any:
 
 
 def index_of(target: Any, key: Any, *, optional: bool) -> Any:
-    """An element of a list or a map; of an optional, an optional."""
+    """Return an element of a list or a map; an optional for an optional."""
     if target.__class__ is Optional:
         return index_of(target.value, key, optional=True) if target.present else NONE
     if key.__class__ is float and key.is_integer():

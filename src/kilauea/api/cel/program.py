@@ -1,7 +1,7 @@
-"""Programs of CEL: a tree compiled to nested functions, run within a cost limit.
+"""Programs of CEL: a tree compiled to nested functions, evaluated within a cost limit.
 
-Each step costs 1, and what goes over a text or a list costs by its size, much as Kubernetes counts. The cost is counted
-as the program runs, and before anything large is made, so time and memory have the same bound.
+Each step costs 1, and operations on strings and lists cost by their size, similar to Kubernetes. The cost is counted
+during the evaluation and before large values are created, so it bounds both time and memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kilauea.api.cel.syntax import Node, error_at, parse
 from kilauea.api.cel.values import NAMED_TYPES, NONE, CelError, CelType, Optional
 
 COST_OF_CALL = 1_000_000
-"""Cost that one expression may have, as in Kubernetes."""
+"""Maximum cost of one expression, as in Kubernetes."""
 
 
 class Program:
@@ -31,16 +31,16 @@ class Program:
         self._step = step
 
     def __call__(self, variables: Mapping[str, Any], limit: int = COST_OF_CALL) -> Any:
-        """The value with these variables; raises CelError, and CelCostError beyond the limit."""
+        """Return the value with these variables; raises CelError, and CelCostError beyond the limit."""
         return self.costed(variables, limit)[0]
 
     def costed(self, variables: Mapping[str, Any], limit: int = COST_OF_CALL, for_checks: int = 0) -> tuple[Any, int]:
-        """The value with these variables, and what it cost; raises CelError, and CelCostError beyond the limit.
+        """Return the value with these variables, and its cost; raises CelError, and CelCostError beyond the limit.
 
         Args:
-            variables: by name.
-            limit: of the cost.
-            for_checks: the part of it that is for questions to the authorizer only; these take no time here.
+            variables: the variables by name.
+            limit: the maximum cost.
+            for_checks: the part of it that is reserved for authorizer checks, which take no time here.
         """
         frame = Frame(dict(variables), limit - for_checks, for_checks)
         try:
@@ -52,7 +52,7 @@ class Program:
 
 
 def compile_expression(text: str, variables: Collection[str] | None = None) -> Program:
-    """The program of an expression; `variables` are those that there are, None if any name may be one.
+    """Compile an expression; `variables` are the existing ones, None if any name is allowed.
 
     Raises:
         CelError: it is invalid.
@@ -67,14 +67,14 @@ Names = frozenset[str]
 
 
 class _Compiler:
-    """Makes steps of nodes; `bound` are the variables of the macros around."""
+    """Compiles nodes to steps; `bound` are the variables of enclosing macros."""
 
     def __init__(self, text: str, variables: Collection[str] | None) -> None:
         self._text = text
         self._variables = variables
 
     def step(self, node: Node, bound: Names) -> Step:
-        """The step of a node."""
+        """Return the step of a node."""
         return getattr(self, f"_{node.kind}")(node, bound)  # type: ignore[no-any-return]  # all return a Step
 
     def _fail(self, node: Node, words: str) -> CelError:
@@ -109,7 +109,7 @@ class _Compiler:
         return select
 
     def _dotted_variable(self, node: Node, bound: Names) -> str:
-        """The variable that a dotted name stands for; empty if it stands for none."""
+        """Return the variable of a dotted name; empty if it is not one."""
         root = node.parts[0]
         if root.kind != "name" or root.value in bound or node.optional:
             return ""
@@ -117,7 +117,7 @@ class _Compiler:
         return name if name in DOTTED_VARIABLES and (self._variables is None or name in self._variables) else ""
 
     def _type_name(self, node: Node, bound: Names) -> CelType | None:
-        """The type that a dotted name stands for."""
+        """Return the type of a dotted name."""
         names = [node.value]
         root = node.parts[0]
         while root.kind == "select":
@@ -277,7 +277,7 @@ class _Compiler:
         return opt_map
 
     def _macro(self, node: Node, args: list[Node], bound: Names) -> Step:
-        """A loop over a list or a map: its variables, a condition if there is one, and what it makes of each."""
+        """Return a loop over a list or a map, with variables, an optional condition, and a body."""
         macro = node.value
         two = (len(args) == 3 and macro != "map") or macro.startswith("transform")
         if len(args) != 2 + two and not (macro in FILTERED and len(args) == 3 + two):
@@ -305,7 +305,7 @@ class _Compiler:
 
 
 DOTTED_VARIABLES = frozenset({"authorizer.requestResource"})
-"""Variables whose names have a dot, so that they look like fields."""
+"""Variables with a dot in their names, which look like fields."""
 NAMED_DOTTED_TYPES = frozenset(
     "google.protobuf.Timestamp google.protobuf.Duration net.IP net.CIDR kubernetes.Quantity kubernetes.URL "
     "kubernetes.Semver".split()
@@ -313,7 +313,7 @@ NAMED_DOTTED_TYPES = frozenset(
 
 
 def _plain_cost(_: int, *values: Any) -> int:
-    """A tenth of each text, and each element of each list."""
+    """Return a tenth of the length of each string, plus the length of each list."""
     cost = 0
     for value in values:
         kind = value.__class__
@@ -325,7 +325,7 @@ def _plain_cost(_: int, *values: Any) -> int:
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:
-    """Return True if a function takes so many arguments."""
+    """Return True if a function takes this many arguments."""
     code = getattr(function, "__code__", None)
     if code is None or code.co_flags & 0x04:
         return True
@@ -333,7 +333,7 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def _checked(function: Callable[..., Any], steps: list[Step], frame: Frame) -> Any:
-    """The answer of the authorizer."""
+    """Return the decision of the authorizer."""
     values = [step(frame) for step in steps]
     frame.charge_check(1 + COST_OF_CHECK)
     return function(*values)

@@ -1,4 +1,4 @@
-"""Quantities in CEL, held as exact thousandths."""
+"""Quantities in CEL, stored as exact thousandths."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ class Quantity:
     cel_type: ClassVar[str] = "kubernetes.Quantity"
 
     def plus(self, other: Any) -> Quantity:
-        """The sum with a quantity or a whole number."""
+        """Return the sum with a quantity or an integer."""
         return Quantity(self.milli + _milli(other))
 
     def minus(self, other: Any) -> Quantity:
-        """The difference from a quantity or a whole number."""
+        """Return the difference from a quantity or an integer."""
         return Quantity(self.milli - _milli(other))
 
     def sign(self) -> int:
-        """-1, 0 or 1."""
+        """Return -1, 0 or 1."""
         return (self.milli > 0) - (self.milli < 0)
 
     def is_integer(self) -> bool:
-        """Return True if the quantity is a whole number."""
+        """Return True if the quantity is an integer."""
         return self.milli % _MILLI == 0 and abs(self.milli) < 2**63 * _MILLI
 
     def as_integer(self) -> int:
-        """The quantity as an int; raises CelError if that would change its value."""
+        """Return the quantity as an int; raises CelError if it is not an integer."""
         if not self.is_integer():
             raise CelError("cannot convert value to integer")
         return self.milli // _MILLI
 
     def as_float(self) -> float:
-        """The quantity as a double."""
+        """Return the quantity as a double."""
         return self.milli / _MILLI
 
 
@@ -54,7 +54,7 @@ def _milli(value: Any) -> int:
 
 
 def quantity(text: str) -> Quantity:
-    """The quantity that a text stands for; raises CelError if it is invalid."""
+    """Parse a quantity; raises CelError if it is invalid."""
     if text.__class__ is not str:
         raise CelError("no such overload")
     try:

@@ -19,7 +19,7 @@ class Semver:
     """A semantic version."""
 
     order: tuple[Any, ...]
-    """Compares as versions do: a release after its own pre-releases; what is built from it does not count."""
+    """The sort key: a release is after its pre-releases; build metadata is ignored."""
     major: int = field(compare=False, default=0)
     minor: int = field(compare=False, default=0)
     patch: int = field(compare=False, default=0)
@@ -27,7 +27,7 @@ class Semver:
 
 
 def semver(text: str, normalize: bool = False) -> Semver:
-    """The version that a text stands for; `normalize` allows `v1.0`, and digits with zeros in front."""
+    """Parse a version; `normalize` allows `v1.0` and leading zeros."""
     found = _FORM.fullmatch(_normal(text) if normalize else text) if len(text) <= LONGEST else None
     if found is None:
         raise CelError(f'"{text}" is not a semantic version: use a form such as 1.2.3')
@@ -46,7 +46,7 @@ def is_semver(text: str, normalize: bool = False) -> bool:
 
 
 def _normal(text: str) -> str:
-    """A version with three numbers without zeros in front, and without `v`."""
+    """Return a version with three numbers, without leading zeros and without `v`."""
     text = text.removeprefix("v")
     end = min((at for at in (text.find("-"), text.find("+")) if at >= 0), default=len(text))
     numbers = [part.lstrip("0") or "0" if part.isdigit() else part for part in text[:end].split(".")]

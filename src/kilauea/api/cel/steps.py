@@ -1,4 +1,4 @@
-"""Steps of operators: their costs, and which of their operands are evaluated."""
+"""Steps of operators: their costs, and the evaluation of their operands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kilauea.api.cel.values import CelError, equal, size_of
 
 
 def operator_step(name: str, *steps: Step) -> Step:
-    """The step of an operator."""
+    """Return the step of an operator."""
     if len(steps) == 1:
         (only,), unary = steps, OPERATORS[name]
 
@@ -98,7 +98,7 @@ LOGIC: Mapping[str, Callable[..., Step]] = {
 
 
 def or_value_step(name: str, target: Step, other: Step) -> Step:
-    """`a.orValue(b)` and `a.or(b)`: the other is evaluated only if it is needed."""
+    """Return the step of `a.orValue(b)` or `a.or(b)`, which evaluates `b` only if needed."""
 
     def run(frame: Frame) -> Any:
         frame.charge(1)

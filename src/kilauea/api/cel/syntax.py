@@ -1,7 +1,7 @@
-"""Parser of CEL: from text to a tree.
+"""The parser of CEL, which returns a tree.
 
 The grammar is that of the language definition, with optional fields (`a.?b`, `a[?k]`), optional elements of literals,
-and quoted fields (`` a.`b-c` ``). Macros stay calls here; `kilauea.api.cel.program` expands them.
+and quoted fields (`` a.`b-c` ``). Macros are parsed as calls; `kilauea.api.cel.program` expands them.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any, Literal, NoReturn
 from kilauea.api.cel.values import CelError, UInt
 
 LONGEST = 100_000
-"""Characters of the longest expression."""
+"""Maximum characters of an expression."""
 DEEPEST = 80
-"""Levels of nesting, far below where Python's own stack ends."""
+"""Maximum depth of nesting, far below the limit of Python's stack."""
 
 Kind = Literal["literal", "name", "select", "index", "call", "list", "map", "fold", "test"]
-"""The last two only come from macros: `kilauea.api.cel.typing.expansion`."""
+"""The last two only result from macros: `kilauea.api.cel.typing.expansion`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
     """A node of the tree.
 
-    `value` is the literal, or the name of the variable, field or function. `parts` are the target, if there is one,
-    and the arguments; keys and values by turns in a map. `optional` marks `.?` and `[?]`, `optionals` the elements of
-    a literal that are marked with `?`. `at` is where errors point: the sign of an operator, the bracket of a call.
+    `value` is the literal, or the name of the variable, field or function. `parts` are the target, if any, and the
+    arguments; alternating keys and values in a map. `optional` marks `.?` and `[?]`, `optionals` the elements of a
+    literal that are marked with `?`. `at` is the position for errors: the operator, or the bracket of a call.
     """
 
     kind: Kind
@@ -65,13 +65,13 @@ _RESERVED = frozenset(
 
 
 def is_identifier(text: str) -> bool:
-    """True if a text can be the name of a variable."""
+    """Return True if a text can be the name of a variable."""
     plain = text.isascii() and text.isidentifier()
     return plain and text not in _RESERVED and text not in _NAMES
 
 
 def error_at(text: str, at: int, words: str) -> CelError:
-    """An error of compilation that points at a place, in the form of Kubernetes."""
+    """Return a compilation error that points at a position, in the format of Kubernetes."""
     line = text.count("\n", 0, at)
     start = text.rfind("\n", 0, at) + 1
     shown = text[start:].partition("\n")[0]
@@ -81,7 +81,7 @@ def error_at(text: str, at: int, words: str) -> CelError:
 
 
 def parse(text: str) -> Node:
-    """The tree of an expression.
+    """Parse an expression into a tree.
 
     Raises:
         CelError: it is invalid.
@@ -97,7 +97,7 @@ def parse(text: str) -> Node:
 
 
 class _Parser:
-    """A parser by descent: one method for each form."""
+    """A recursive descent parser with one method for each form."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -128,7 +128,7 @@ class _Parser:
         return text if kind in ("sign", "name") else ""
 
     def _take(self, *texts: str) -> str:
-        """The next token if it is one of these."""
+        """Consume and return the next token if it is one of these."""
         found = self._peek()
         if found not in texts:
             return ""
@@ -151,7 +151,7 @@ class _Parser:
     # --- forms
 
     def expression(self) -> Node:
-        """An expression, with `?:`."""
+        """Parse an expression, with `?:`."""
         self._depth += 1
         if self._depth > DEEPEST:
             raise error_at(self._text, self._tokens[self._next][2], f"expression recursion limit exceeded: {DEEPEST}")
@@ -179,7 +179,7 @@ class _Parser:
                 raise error_at(self._text, at, f"expression recursion limit exceeded: {DEEPEST}")
             right = self._binary(level + 1)
             if level < 2 and found.kind == "call" and found.value == sign and count > 1:
-                found = Node("call", sign, (*found.parts, right), at)  # one flat node, however long
+                found = Node("call", sign, (*found.parts, right), at)  # one flat node for any length
             else:
                 found = Node("call", sign, (found, right), at)
 
@@ -230,7 +230,7 @@ class _Parser:
         return Node("select", name.strip("`"), (target,), at, optional=optional)
 
     def _arguments(self, end: str) -> tuple[tuple[Node, ...], frozenset[int]]:
-        """Expressions up to a bracket, and which are marked with `?`."""
+        """Parse expressions up to a bracket, and the indexes of those marked with `?`."""
         found: list[Node] = []
         optionals = set()
         while not self._take(end):
@@ -328,7 +328,7 @@ class _Parser:
 
 
 def _bytes(body: str, letter: Any) -> bytes:
-    r"""The bytes of a literal: `\x` and octal escapes are single bytes, all else is UTF-8."""
+    r"""Return the bytes of a literal: `\x` and octal escapes are single bytes, everything else is UTF-8."""
     made, at = [], 0
     for found in _ESCAPE.finditer(body):
         made.append(body[at : found.start()].encode())

@@ -1,4 +1,4 @@
-"""Texts in CEL: their functions, patterns, `format`, and the named formats of Kubernetes."""
+"""Strings in CEL: functions, patterns, `format`, and the named formats of Kubernetes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _QUALIFIED = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 
 
 def string(value: Any) -> str:
-    """A value as a text."""
+    """Convert a value to a string."""
     kind = value.__class__
     if kind is str:
         return str(value)
@@ -51,7 +51,7 @@ def _decoded(value: bytes) -> str:
 
 
 def _double(value: float) -> str:
-    """A double as Go's `strconv` writes it."""
+    """Format a double as Go's `strconv` does."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
     text = repr(value).removesuffix(".0")
@@ -62,13 +62,13 @@ def _double(value: float) -> str:
 
 
 def matches(text: str, pattern: str) -> bool:
-    """Return True if a text contains a match of a pattern."""
+    """Return True if a string contains a match of a pattern."""
     check_type(str, text, pattern)
     return pattern_of(pattern).search(text) is not None
 
 
 def index_of(text: str, part: str, start: int = 0) -> int:
-    """The place of the first occurrence, -1 if there is none."""
+    """Return the index of the first occurrence, or -1."""
     check_type(str, part)
     if not 0 <= start <= len(text):
         raise CelError(f"index out of range: {start}")
@@ -76,7 +76,7 @@ def index_of(text: str, part: str, start: int = 0) -> int:
 
 
 def last_index_of(text: str, part: str, start: int | None = None) -> int:
-    """The place of the last occurrence, -1 if there is none."""
+    """Return the index of the last occurrence, or -1."""
     check_type(str, part)
     if start is not None and not 0 <= start <= len(text):
         raise CelError(f"index out of range: {start}")
@@ -84,7 +84,7 @@ def last_index_of(text: str, part: str, start: int | None = None) -> int:
 
 
 def quoted(text: str) -> str:
-    """A text in quotes, as a literal."""
+    """Return a string as a quoted literal."""
     check_type(str, text)
     escapes = {"\\": "\\\\", '"': '\\"', "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
     return '"' + "".join(escapes.get(letter, letter) for letter in text) + '"'
@@ -168,7 +168,7 @@ _VERB = re.compile(r"%(%|(?:\.(\d+))?([sdfeboxX])|.|$)", re.DOTALL)
 
 
 def _format(text: str, values: list[Any]) -> str:
-    """The text with its verbs replaced: `%s %d %f %e %b %o %x %X`, and `%.2f`."""
+    """Replace the verbs in a string: `%s %d %f %e %b %o %x %X`, and `%.2f`."""
     check_type(str, text)
     rest = iter(values)
     number = 0
@@ -211,7 +211,7 @@ def _written(verb: str, digits: int, value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as `%s` shows it."""
+    """Format a value for `%s`."""
     if value is None:
         return "null"
     if value.__class__ is list:
@@ -225,7 +225,7 @@ def _shown(value: Any) -> str:
 
 
 class Format(NamedTuple):
-    """A format of texts that Kubernetes names."""
+    """A named string format of Kubernetes."""
 
     name: str
     cel_type: str = "kubernetes.NamedFormat"
@@ -319,4 +319,4 @@ METHODS: Mapping[str, Callable[..., Any]] = {
     "upperAscii": _alone(lambda text: text.translate(_UPPER)),
     "validate": _validated,
 }
-"""Functions of texts; `indexOf` and `lastIndexOf` are of lists too, and stand with those."""
+"""Functions of strings; `indexOf` and `lastIndexOf` also apply to lists, and are with those."""

@@ -18,7 +18,7 @@ _OFFSET = re.compile(r"([+-]?)(\d\d):(\d\d)", re.ASCII)
 
 
 def timestamp(value: Any) -> datetime:
-    """The time that a text or the seconds since 1970 stand for."""
+    """Return the time of a text, or of seconds since 1970."""
     if value.__class__ is datetime:
         return value
     if value.__class__ is int:
@@ -31,7 +31,7 @@ def timestamp(value: Any) -> datetime:
 
 
 def duration(value: Any) -> timedelta:
-    """The duration that a text such as `1h30m` stands for."""
+    """Parse a duration such as `1h30m`."""
     if value.__class__ is timedelta:
         return value
     if value.__class__ is int:
@@ -45,13 +45,13 @@ def duration(value: Any) -> timedelta:
 
 
 def text_of_time(value: datetime) -> str:
-    """A time in the form of RFC 3339."""
+    """Format a time as RFC 3339."""
     text = value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}{f'.{value.microsecond:06d}'.rstrip('0') if value.microsecond else ''}Z"
 
 
 def text_of_duration(value: timedelta) -> str:
-    """A duration in seconds."""
+    """Format a duration in seconds."""
     return f"{value.total_seconds():.6f}".rstrip("0").rstrip(".") + "s"
 
 
@@ -67,7 +67,7 @@ def _zone(name: str) -> tzinfo:
 
 
 def _part(of_time: Callable[[datetime], int], seconds: float | None = None) -> Callable[..., int]:
-    """A part of a time in a zone; of a duration, the whole of it in such units."""
+    """Return a function for a part of a time in a zone, or for a whole duration in the given unit."""
 
     def run(value: Any, zone: str = "UTC") -> int:
         if value.__class__ is timedelta and seconds is not None:

@@ -14,14 +14,14 @@ INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
 
 
 class CelError(ValueError):
-    """An expression that cannot be compiled, or that fails on values; the message says why."""
+    """An expression cannot be compiled or evaluated; the message has the reason."""
 
     cost = 0
     """The cost of the program up to the failure."""
 
 
 class CelCostError(CelError):
-    """An expression that costs more than it may."""
+    """An expression exceeds its cost limit."""
 
 
 class UInt(int):
@@ -58,7 +58,7 @@ _NUMBERS = frozenset({int, UInt, float})
 
 
 def type_of(value: Any) -> str:
-    """The name of the type of a value."""
+    """Return the name of the type of a value."""
     return _TYPES.get(value.__class__) or str(getattr(value, "cel_type", value.__class__.__name__))
 
 
@@ -93,5 +93,5 @@ def check_type(kind: type, *values: Any) -> None:
 
 
 def size_of(value: Any) -> int:
-    """The size of a value that has one, for the cost of going over it; 1 for others."""
+    """Return the size of a value, for the cost of traversing it; 1 if it has none."""
     return len(value) if value.__class__ in (str, bytes, list, dict) else 1

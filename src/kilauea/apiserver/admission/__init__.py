@@ -1,12 +1,12 @@
-"""Admission of a write before it is stored: a step may complete the object, or reject the write.
+"""Admission of a write before it is stored: a step may complete the object or reject the write.
 
-Steps are asked in order, first all to complete the object (`mutate`), then all to agree to it (`validate`). They run
-between reading what is there and writing, without waiting in between, so what they read cannot change under them. Only
-webhooks wait (`kilauea.apiserver.dynamic`): they are asked after `mutate` and before `validate`, and steps that depend
-on other objects since `mutate` look again (`recheck`).
+Steps run in order, first all that complete the object (`mutate`), then all that check it (`validate`). They run between
+the read and the write of the object without waiting, so objects that they read cannot change meanwhile. Only webhooks
+wait (`kilauea.apiserver.dynamic`): they are called after `mutate` and before `validate`, and steps whose `mutate`
+depends on other objects check again (`recheck`).
 
-A step that keeps account of what is written, or that writes something else in consequence, is told when the write
-begins and when it has come out (`begin`, `Effect`); `rest/writing.py` sees to it that both always happen.
+A step that keeps accounts of writes, or that writes other objects as a consequence, is notified when the write begins
+and when it ends (`begin`, `Effect`); `rest/writing.py` ensures that both always happen.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Effect(Protocol):
     """The consequences of a write in progress."""
 
     def cancel(self) -> None:
-        """The write failed."""
+        """Undo the effect: the write has failed."""
 
     async def settle(self, stored: Stored) -> None:
-        """The write is durable; the caller is answered when this returns."""
+        """Complete the effect of a durable write; the response is sent when this returns."""
 
 
 Kind = tuple[str, str]
@@ -37,38 +37,38 @@ Kind = tuple[str, str]
 
 
 class AdmissionStep:
-    """One look at a write; this one has nothing to say."""
+    """A step of admission; this base class does nothing."""
 
     name = ""
     kinds: frozenset[Kind] | None = None
-    """The kinds that it looks at, in all of its methods; None for every kind."""
+    """The kinds that all methods handle; None for every kind."""
 
     def mutate(self, attributes: Attributes) -> None:
-        """Complete the object; raise an `ApiFault` to refuse."""
+        """Complete the object; raise an `ApiFault` to reject the write."""
 
     def examine(self, attributes: Attributes) -> None:
-        """Look at the final object of a large write alone, outside the event loop; note what `validate` is to know."""
+        """Check the final object of a large write, outside the event loop; record the result for `validate`."""
 
     def validate(self, attributes: Attributes) -> None:
-        """Agree to the final object, or raise an `ApiFault`."""
+        """Check the final object; raise an `ApiFault` to reject the write."""
 
     def recheck(self, attributes: Attributes) -> None:
-        """Look at other objects again, which may have changed while webhooks were asked; raise an `ApiFault`."""
+        """Check other objects again, which may have changed during calls of webhooks; raise an `ApiFault` to reject."""
 
     def begin(self, attributes: Attributes) -> Effect | None:
-        """Return the consequences of the write that is sent next; may still refuse it with an `ApiFault`."""
+        """Return the effect of the write, which begins next; raise an `ApiFault` to reject it."""
         return None
 
 
 class Admission:
-    """Steps in their order; of each method only those are asked that have it and look at the kind of the object."""
+    """Steps in order; each method runs only the steps that override it and handle the kind of the object."""
 
     def __init__(self, steps: Sequence[AdmissionStep] = ()) -> None:
         self._steps = tuple(steps)
         self._asked = lru_cache(maxsize=4096)(self._find)
 
     def mutate(self, attributes: Attributes) -> None:
-        """Have the object completed, or refused with an `ApiFault`."""
+        """Complete the object, or raise an `ApiFault`."""
         for step in self._of("mutate", attributes.resource):
             step.mutate(attributes)
 
@@ -78,17 +78,17 @@ class Admission:
             step.examine(attributes)
 
     def validate(self, attributes: Attributes) -> None:
-        """Have the final object agreed to, or refused with an `ApiFault`."""
+        """Check the final object, or raise an `ApiFault`."""
         for step in self._of("validate", attributes.resource):
             step.validate(attributes)
 
     def recheck(self, attributes: Attributes) -> None:
-        """Have the write looked at again after a wait, or refused with an `ApiFault`."""
+        """Check the write again after a wait, or raise an `ApiFault`."""
         for step in self._of("recheck", attributes.resource):
             step.recheck(attributes)
 
     def begin(self, attributes: Attributes) -> list[Effect]:
-        """Return the consequences of the write that is sent next; none of them if a step refuses with an `ApiFault`."""
+        """Return the effects of the write, which begins next; cancel them all if a step raises an `ApiFault`."""
         effects: list[Effect] = []
         try:
             for step in self._of("begin", attributes.resource):
@@ -104,7 +104,7 @@ class Admission:
         return self._asked(method, resource.group, resource.plural)
 
     def _find(self, method: str, group: str, plural: str) -> tuple[AdmissionStep, ...]:
-        """The steps to ask about a kind."""
+        """Return the steps with a method that handle a kind."""
         return tuple(
             step
             for step in self._steps
@@ -114,12 +114,12 @@ class Admission:
 
 
 def forbidden(attributes: Attributes, why: str) -> ApiFault:
-    """The refusal of a write by a step."""
+    """Return the error of a step that rejects a write."""
     resource = attributes.resource
     return status.forbidden(resource.plural, resource.group, attributes.object_name(), why)
 
 
 def cancel_all(effects: Iterable[Effect]) -> None:
-    """Tell that a write failed."""
+    """Cancel the effects of a failed write."""
     for effect in effects:
         effect.cancel()

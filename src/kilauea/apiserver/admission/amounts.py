@@ -1,8 +1,7 @@
-"""Amounts of resources as admission compares and adds them: exact, and formatted as in the request.
+"""Amounts of resources that admission compares and adds: exact, and formatted as in the request.
 
-Quotas and limits are told to people in the words of those who wrote them: what was given as `1Gi` stays binary, what
-was given as `1G` decimal; a sum has the form of its first part that is not zero. The unit is a billionth, the smallest
-part that a quantity can stand for.
+Messages about quotas and limits keep the format of the user: `1Gi` stays binary, `1G` decimal; a sum has the format of
+its first part that is not zero. The unit is a billionth, the smallest part that a quantity can represent.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ Form = Literal["decimal", "binary", "exponent"]
 
 
 class Amount(NamedTuple):
-    """A number of billionths, and how it is written."""
+    """A number of billionths, and its format."""
 
     nanos: int
     form: Form = "decimal"
 
     def __str__(self) -> str:
-        """The canonical text of the quantity."""
+        """Return the canonical text of the quantity."""
         nanos, form = self
         if form == "binary" and abs(nanos) >= 1024 * ONE:
             return _binary_text(-(-nanos // ONE))
@@ -42,11 +41,11 @@ class Amount(NamedTuple):
         return f"{nanos}e{power - 9}" if form == "exponent" and power != 9 else f"{nanos}{_DECIMAL_SUFFIX[power]}"
 
     def plus(self, other: Amount) -> Amount:
-        """The sum."""
+        """Return the sum."""
         return Amount(self.nanos + other.nanos, self.form if self.nanos else other.form)
 
     def minus(self, other: Amount) -> Amount:
-        """The difference."""
+        """Return the difference."""
         return Amount(self.nanos - other.nanos, self.form if self.nanos else other.form)
 
 
@@ -55,7 +54,7 @@ ZERO, SINGLE = Amount(0), Amount(ONE)
 
 
 def count(number: int) -> Amount:
-    """A number of things."""
+    """Return the amount of a number of objects."""
     return Amount(number * ONE)
 
 
@@ -80,7 +79,7 @@ def _parsed(text: str) -> Amount:
 
 
 def parse(value: Any) -> Amount:
-    """A quantity as it stands in an object.
+    """Parse a quantity in an object.
 
     Raises:
         ValueError: it is not a quantity.
@@ -89,12 +88,12 @@ def parse(value: Any) -> Amount:
 
 
 def parse_all(resources: Mapping[str, Any] | None) -> dict[str, Amount]:
-    """A resource list."""
+    """Parse a resource list."""
     return {name: parse(value) for name, value in (resources or {}).items()}
 
 
 def add(left: Amounts, right: Amounts) -> dict[str, Amount]:
-    """The sum of two lists; what one lacks is taken from the other."""
+    """Return the sum of two lists; a missing amount counts as zero."""
     total = dict(left)
     for name, amount in right.items():
         total[name] = total[name].plus(amount) if name in total else amount
@@ -102,7 +101,7 @@ def add(left: Amounts, right: Amounts) -> dict[str, Amount]:
 
 
 def largest(left: Amounts, right: Amounts) -> dict[str, Amount]:
-    """The larger amount of each resource."""
+    """Return the larger amount of each resource."""
     top = dict(left)
     for name, amount in right.items():
         if name not in top or amount.nanos > top[name].nanos:
@@ -111,10 +110,10 @@ def largest(left: Amounts, right: Amounts) -> dict[str, Amount]:
 
 
 def texts(amounts: Amounts) -> dict[str, str]:
-    """A resource list as it stands in objects, by name."""
+    """Return a resource list in the form of objects, sorted by name."""
     return {name: str(amounts[name]) for name in sorted(amounts)}
 
 
 def listed(amounts: Amounts, names: Iterable[str]) -> str:
-    """Some amounts of a list, for messages."""
+    """Format some amounts of a list, for messages."""
     return ",".join(f"{name}={amounts[name]}" for name in sorted(names) if name in amounts)

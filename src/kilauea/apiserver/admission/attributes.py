@@ -1,7 +1,6 @@
-"""A write to admit, and its objects in the versions that webhooks and policies ask for.
+"""A write to admit, and its objects in the versions that webhooks and policies request.
 
-`Attributes` is what every step looks at. `Subject` is shared by all that is asked about one write, however many
-webhooks and policies there are.
+Every step receives `Attributes`. All webhooks and policies of a write share one `Subject`.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 LARGEST = 3 * 1024 * 1024
-"""Bytes of JSON to which webhooks and policies may let an object grow, as much as the body of a request may have."""
+"""Bytes of JSON to which webhooks and policies may extend an object; the same limit as for the body of a request."""
 COST_OF_TURN = 40_000
-"""Cost, as that of expressions, after which other requests have their turn: some ten milliseconds."""
+"""The cost, in units of expression cost, after which other requests have their turn: about ten milliseconds."""
 BYTES_OF_COST = 20
 """Bytes of JSON that are read at a cost of one."""
 
 
 class Work(Protocol):
-    """The work of a write, which is done outside the event loop if the write is large."""
+    """The work of a write, which runs outside the event loop if the write is large."""
 
     async def aside(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Call a function that depends only on the object of the write."""
+        """Call a function that depends only on the written object."""
         ...
 
     def grow(self, size: int) -> None:
-        """Go on as a large write if this many bytes change the object, and such a write has as many."""
+        """Continue as a large write if a change of this many bytes makes it one."""
 
     def rest(self) -> None:
         """Let other large writes go on, as this one waits."""
@@ -53,21 +52,21 @@ class Attributes:
 
     Attributes:
         backend: the state of the server, to read other objects.
-        operation: what is done; an eviction or a binding is a CREATE of that subresource.
+        operation: the operation; an eviction or a binding is a CREATE of that subresource.
         resource: the kind of the object.
         subresource: empty for the object itself.
-        namespace: empty for objects of the cluster.
-        name: empty while it is still to be generated.
-        obj: the object as it will be; None for deletions. Steps may change it in `mutate`.
-        old: the object as it is; None for creations.
-        user: who asks.
+        namespace: empty for cluster-scoped objects.
+        name: empty until it is generated.
+        obj: the new object; None for deletions. Steps may change it in `mutate`.
+        old: the current object; None for creations.
+        user: the caller.
         dry_run: True if nothing will be written.
-        warnings: texts for the caller; steps may add to them.
-        waited: True if webhooks were asked, so that other objects may have changed since `mutate`.
-        verb: that of the request, such as `patch`, as roles name it.
-        work: where work on large objects is done; None to do it in the event loop.
-        subject: what webhooks and policies are asked about, once there are any.
-        examined: what a step has found in `examine`; None for a write that is not large.
+        warnings: warnings for the caller; steps may add to them.
+        waited: True if webhooks were called, so that other objects may have changed since `mutate`.
+        verb: the verb of the request, such as `patch`, as in roles.
+        work: runs work on large objects; None to run it in the event loop.
+        subject: the objects for webhooks and policies, once needed.
+        examined: the result of `examine`; None for a write that is not large.
     """
 
     backend: ServerState
@@ -88,20 +87,20 @@ class Attributes:
     examined: Any = None
 
     def object_name(self) -> str:
-        """The name of the object, also where it was generated; the beginning of it while it is still to be."""
+        """Return the name of the object, also if it was generated; its prefix until it is generated."""
         metadata = (self.obj or self.old or {}).get("metadata") or {}
         return str(self.name or metadata.get("name") or metadata.get("generateName") or "Unknown")
 
 
 class Form(NamedTuple):
-    """An object in some version, and its JSON; None if there is none."""
+    """An object in some version, and its JSON; None if the object does not exist."""
 
     obj: Object | None
     text: msgspec.Raw
 
 
 class Subject:
-    """The objects that are asked about, and the work that was done for all that is asked.
+    """The objects for webhooks and policies, and the accumulated cost of their calls.
 
     Args:
         attributes: the write.
@@ -112,30 +111,30 @@ class Subject:
         self._forms: dict[tuple[str, str], Form] = {}
         self._spent = 0
         self.namespace: list[Object | None] = []
-        """The namespace, once someone has asked for it."""
+        """The namespace, once requested."""
         self.others: list[ResourceType] | None = None
-        """Other kinds that are the same stored objects, once someone has asked for them."""
+        """Other kinds of the same stored objects, once requested."""
 
     def forget(self) -> None:
-        """Make everything again, as the object has changed or time has passed."""
+        """Discard all results, as the object has changed or time has passed."""
         self._forms.clear()
         self.namespace.clear()
         self.others = None
 
     async def spend(self, cost: int) -> None:
-        """Let other requests have their turn, once this much work has been done since they had one."""
+        """Add to the cost of the write; let other requests have their turn when it is high enough."""
         self._spent += cost
         if self._spent > COST_OF_TURN:
             self._spent = 0
             await asyncio.sleep(0)
 
     async def aside(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Call a function that depends only on objects of the write; for a large write, outside the loop."""
+        """Call a function that depends only on objects of the write; for a large write, outside the event loop."""
         work = self._attributes.work
         return function(*args, **options) if work is None else await work.aside(function, *args, **options)
 
     def grow(self, size: int) -> None:
-        """Go on as a large write if what changes the object has so many bytes."""
+        """Continue as a large write if a change of this many bytes makes it one."""
         if self._attributes.work is not None:
             self._attributes.work.grow(size)
 
@@ -145,11 +144,11 @@ class Subject:
             self._attributes.work.rest()
 
     async def objects(self, resource: ResourceType) -> tuple[Object | None, Object | None]:
-        """The new and the old object in the version of a kind, which all share: they must not be changed."""
+        """Return the new and the old object in the version of a kind; they are shared and must not be changed."""
         return (await self._form("obj", resource)).obj, (await self._form("old", resource)).obj
 
     async def texts(self, resource: ResourceType) -> tuple[msgspec.Raw, msgspec.Raw]:
-        """The new and the old object in the version of a kind, as JSON."""
+        """Return the new and the old object in the version of a kind, as JSON."""
         return (await self._form("obj", resource)).text, (await self._form("old", resource)).text
 
     async def _form(self, which: Literal["obj", "old"], resource: ResourceType) -> Form:
@@ -165,9 +164,9 @@ class Subject:
 
 @contextmanager
 def asking_about(attributes: Attributes) -> Iterator[None]:
-    """Ask about a write as it is now, and keep nothing of what was made for that.
+    """Call webhooks and policies for a write, and discard the subject afterwards.
 
-    The subject and the write refer to each other, so its objects would stay until the garbage collector comes.
+    The subject and the write refer to each other, so the objects would stay until garbage collection.
     """
     attributes.subject = None
     try:
@@ -177,14 +176,14 @@ def asking_about(attributes: Attributes) -> Iterator[None]:
 
 
 def subject_of(attributes: Attributes) -> Subject:
-    """Return the subject of all questions about a write; the same each time."""
+    """Return the subject of a write, which is created once."""
     if attributes.subject is None:
         attributes.subject = Subject(attributes)
     return attributes.subject
 
 
 async def in_version(attributes: Attributes, resource: ResourceType, obj: Object) -> Object:
-    """A copy of an object in the version of a kind; what is not such an object (a Binding, a Scale) stays.
+    """Return a copy of an object in the version of a kind; an object of another kind (a Binding, a Scale) is unchanged.
 
     Raises:
         ApiFault: it has become too large (413), or cannot be converted.

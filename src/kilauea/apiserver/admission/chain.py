@@ -1,8 +1,8 @@
 """The steps of admission in their order, which is that of the real server, quotas last.
 
-Not among them: webhooks and admission policies, which are asked between `mutate` and `validate`; the checks of node
-identities and certificates, which change nothing unless they are set up; and the taint `not-ready` of new nodes, which
-no controller here would remove.
+Not included: webhooks and admission policies, which are called between `mutate` and `validate`; the checks of node
+identities and certificates, which have no effect unless configured; and the taint `not-ready` of new nodes, which no
+controller here would remove.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kilauea.apiserver.admission.tolerations import DefaultTolerationSeconds
 
 
 def admission_steps(*more: AdmissionStep) -> Admission:
-    """All steps, as they are asked; more of them stand where the real server asks webhooks."""
+    """Return all steps in order; additional steps run where the real server calls webhooks."""
     return Admission(
         (
             NamespaceLifecycle(),

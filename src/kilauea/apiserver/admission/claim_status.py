@@ -1,9 +1,9 @@
 """Permissions for parts of the status of resource claims: allocations by schedulers, data of devices by their drivers.
 
-Who may write the status of claims may not write all of it. Two subresources that have no address stand for its parts in
-roles: `resourceclaims/binding` for the allocation and for whom it is reserved, `resourceclaims/driver` for the data
-of devices. In rules about the latter, drivers are the names, and verbs begin with where the caller may be:
-`associated-node:patch` is for a driver's pod on the node of the claim, `arbitrary-node:patch` for one anywhere.
+Permission to write the status of claims does not cover all of it. Two synthetic subresources represent its parts in
+roles: `resourceclaims/binding` for the allocation and its consumers, `resourceclaims/driver` for the data of devices.
+In rules for the latter, resource names are drivers, and verbs begin with the location of the caller:
+`associated-node:patch` is for a driver's pod on the node of the claim, `arbitrary-node:patch` for one on any node.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from kilauea.apiserver.rbac.authorizer import Action
 from kilauea.apiserver.status import Cause
 
 NODE_OF_CALLER = "authentication.kubernetes.io/node-name"
-"""The name by which a service account says on which node its pod is, if its token is bound to one."""
+"""The extra field with the node of a service account's pod, if its token is bound to one."""
 _GROUP, _CLAIMS = "resource.k8s.io", "resourceclaims"
 Claim = Mapping[str, Any]
 
 
 class ClaimStatusRights(AdmissionStep):
-    """Refuses changes of a claim's status to who has no right on that part of it."""
+    """Rejects changes of a claim's status by users without permission for that part."""
 
     name = "ResourceClaimStatusRights"
     kinds = frozenset({(_GROUP, _CLAIMS)})
 
     def validate(self, attributes: Attributes) -> None:
-        """Look at each part of the status that changes."""
+        """Check each part of the status that changes."""
         if attributes.subresource != "status" or attributes.operation != "UPDATE":
             return
         causes = [*_about_binding(attributes), *_about_devices(attributes)]
@@ -62,7 +62,7 @@ def _about_devices(attributes: Attributes) -> Iterator[Cause]:
 
 
 def _words(attributes: Attributes, action: Action, verbs: str, parts: str) -> str:
-    """The message about parts of the status for which a right is missing."""
+    """Return the message about parts of the status without permission."""
     name = f' "{action.name}"' if action.name else ""
     where = f'in the namespace "{action.namespace}"' if action.namespace else "at the cluster scope"
     return (
@@ -88,7 +88,7 @@ def _by_driver(claim: Claim | None) -> dict[str, list[Any]]:
 
 
 def _is_on_node_of_claim(attributes: Attributes) -> bool:
-    """Return True if the caller is a service account in a pod on the node for which the claim has been allocated."""
+    """Return True if the caller is a service account in a pod on the node for which the claim is allocated."""
     nodes = list(attributes.user.extra.get(NODE_OF_CALLER) or ())
     if len(nodes) != 1 or not attributes.user.name.startswith("system:serviceaccount:"):
         return False

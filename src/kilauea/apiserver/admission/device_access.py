@@ -1,4 +1,4 @@
-"""Administrative access to devices: only claims in namespaces with a label for it may have it."""
+"""Administrative access to devices: allowed only in namespaces with a label for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kilauea.apiserver.admission.view import Record, reader
 from kilauea.apiserver.fields import forbidden_field
 
 ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
-"""Label of namespaces."""
+"""The label of such namespaces."""
 _CLAIMS, _TEMPLATES = "resourceclaims", "resourceclaimtemplates"
 
 
@@ -28,12 +28,12 @@ _read = reader(_Namespace)
 
 
 class DeviceAdminAccess(AdmissionStep):
-    """Refuses claims that ask for an administrator's access, and allocations with it, elsewhere."""
+    """Rejects claims that request administrative access, and allocations with it, in other namespaces."""
 
     name = "DeviceAdminAccess"
 
     def validate(self, attributes: Attributes) -> None:
-        """Look at new claims and templates, and at claims that get devices."""
+        """Check new claims and templates, and claims that get devices."""
         resource, obj = attributes.resource, attributes.obj
         if resource.group != "resource.k8s.io" or resource.plural not in (_CLAIMS, _TEMPLATES) or obj is None:
             return
@@ -50,7 +50,7 @@ class DeviceAdminAccess(AdmissionStep):
 
 
 def _asked(attributes: Attributes, obj: Mapping[str, Any]) -> str:
-    """The field that asks for it; empty if none does."""
+    """Return the field that requests the access; empty if none does."""
     if attributes.subresource == "status":
         return "" if _granted(attributes.old or {}) else _granted(obj)
     if attributes.operation != "CREATE":

@@ -29,12 +29,12 @@ _ROLES, _BINDINGS = ("roles", "clusterroles"), ("rolebindings", "clusterrolebind
 
 
 class Escalation(AdmissionStep):
-    """Refuses roles and bindings that give more than their writer has."""
+    """Rejects roles and bindings that grant more than their author has."""
 
     name = "RBACEscalation"
 
     def validate(self, attributes: Attributes) -> None:
-        """Look at a role or binding that is written."""
+        """Check a role or binding that is written."""
         resource, obj = attributes.resource, attributes.obj
         if resource.group != GROUP or obj is None or GROUP_MASTERS in attributes.user.groups:
             return
@@ -43,7 +43,7 @@ class Escalation(AdmissionStep):
         if resource.plural in _ROLES:
             rules = msgspec.convert(obj.get("rules") or (), tuple[PolicyRule, ...])
             if any((each or {}).get("aggregationRule") for each in (obj, attributes.old)):
-                rules = _EVERYTHING  # it gathers whatever others are given later
+                rules = _EVERYTHING  # it aggregates roles that may change later
             action = Action("escalate", GROUP, resource.plural, "", namespace, attributes.object_name())
         elif resource.plural in _BINDINGS:
             reference = msgspec.convert(obj.get("roleRef") or {}, RoleRef)

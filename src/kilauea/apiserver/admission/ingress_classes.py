@@ -21,13 +21,13 @@ _read = reader(_Class)
 
 
 class DefaultIngressClass(AdmissionStep):
-    """Gives ingresses that name no class the default one."""
+    """Sets the default class in ingresses without one."""
 
     name = "DefaultIngressClass"
     kinds = frozenset({("networking.k8s.io", "ingresses")})
 
     def mutate(self, attributes: Attributes) -> None:
-        """Fill in the class."""
+        """Set the class."""
         obj = attributes.obj
         if attributes.operation != "CREATE" or attributes.subresource or obj is None:
             return

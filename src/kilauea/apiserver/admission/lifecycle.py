@@ -1,4 +1,4 @@
-"""Rules for namespaces: they must exist and must not be terminating, and some of them cannot be deleted."""
+"""Rules for namespaces: they must exist and must not be terminating, and some cannot be deleted."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _read = reader(_Namespace)
 
 
 class NamespaceLifecycle(AdmissionStep):
-    """Refuses objects in namespaces that are missing or ending, and the deletion of namespaces that must stay."""
+    """Rejects objects in missing or terminating namespaces, and the deletion of protected namespaces."""
 
     name = "NamespaceLifecycle"
 
     def mutate(self, attributes: Attributes) -> None:
-        """Nothing is written without its namespace, nothing new into one that ends."""
+        """Reject writes without an existing namespace, and new objects in a terminating one."""
         namespace = attributes.namespace
         if not namespace:
             return
@@ -40,12 +40,12 @@ class NamespaceLifecycle(AdmissionStep):
             raise _ending(attributes)
 
     def recheck(self, attributes: Attributes) -> None:
-        """The namespace may have gone meanwhile."""
+        """Check again, as the namespace may have been deleted meanwhile."""
         if attributes.operation != "DELETE":
             self.mutate(attributes)
 
     def validate(self, attributes: Attributes) -> None:
-        """Some namespaces cannot be deleted."""
+        """Reject the deletion of protected namespaces."""
         resource = attributes.resource
         if attributes.operation != "DELETE" or resource.plural != "namespaces" or resource.group:
             return
@@ -54,7 +54,7 @@ class NamespaceLifecycle(AdmissionStep):
 
 
 def _ending(attributes: Attributes) -> status.ApiFault:
-    """The refusal of a new object in a namespace that is being deleted."""
+    """Return the error for a new object in a terminating namespace."""
     namespace = attributes.namespace
     message = f"unable to create new content in namespace {namespace} because it is being terminated"
     fault = forbidden(attributes, message)

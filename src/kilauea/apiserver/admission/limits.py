@@ -1,4 +1,4 @@
-"""LimitRange: what containers get that ask for nothing, and how little or much containers, pods and claims may ask."""
+"""LimitRange: default requests and limits of containers, and bounds for containers, pods and claims."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NONE: Mapping[str, str] = {}
 
 
 class LimitItem(Record, frozen=True):
-    """The limits of one type of thing."""
+    """The limits of one type, such as Container."""
 
     type: str = ""
     max: dict[str, str] | None = None
@@ -42,7 +42,7 @@ _read = reader(LimitRange)
 
 
 class LimitRanger(AdmissionStep):
-    """Fills in the defaults of a namespace and enforces its limits."""
+    """Sets the defaults of a namespace and enforces its limits."""
 
     name = "LimitRanger"
     kinds = frozenset({("", "pods"), ("", "persistentvolumeclaims")})
@@ -51,13 +51,13 @@ class LimitRanger(AdmissionStep):
         self._limits = Derived(_limits_in)
 
     def mutate(self, attributes: Attributes) -> None:
-        """Give the containers of a new pod what they do not say."""
+        """Set missing requests and limits of the containers of a new pod."""
         if attributes.resource.plural == "pods" and _concerns(attributes) and attributes.obj is not None:
             for defaults in self._limits_of(attributes).defaults:
                 _fill_in(attributes.obj, defaults)
 
     def validate(self, attributes: Attributes) -> None:
-        """Refuse what is outside of the limits of one LimitRange, with all that is wrong."""
+        """Reject an object outside the limits of a LimitRange, with all violations of that one."""
         if not _concerns(attributes) or attributes.obj is None:
             return
         spec = attributes.obj.get("spec") or {}
@@ -69,12 +69,12 @@ class LimitRanger(AdmissionStep):
                 raise forbidden(attributes, problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
 
     def _limits_of(self, attributes: Attributes) -> _Limits:
-        """The limits of the namespace."""
+        """Return the limits of the namespace."""
         return self._limits.of(attributes.backend.store, f"/core/limitranges/{attributes.namespace}/")
 
 
 def _concerns(attributes: Attributes) -> bool:
-    """New pods and pods that are resized, and every write of a claim, unless the object is being deleted."""
+    """Return True for new pods, resized pods and every write of a claim, unless the object is being deleted."""
     resource, subresource = attributes.resource, attributes.subresource
     if resource.group or resource.plural not in ("pods", "persistentvolumeclaims"):
         return False
@@ -86,7 +86,7 @@ def _concerns(attributes: Attributes) -> bool:
 
 
 class _Defaults(NamedTuple):
-    """Requests and limits that containers get which do not say them."""
+    """Requests and limits for containers without them."""
 
     requests: dict[str, str]
     limits: dict[str, str]
@@ -96,8 +96,8 @@ class _Limits(NamedTuple):
     """All LimitRanges of a namespace.
 
     Attributes:
-        each: the limits of each.
-        defaults: of those that have some which none before it has: a container has the others by then.
+        each: the limits of each LimitRange.
+        defaults: the defaults that no earlier LimitRange has; a container already has the earlier ones.
     """
 
     each: Sequence[Sequence[LimitItem]]
@@ -128,7 +128,7 @@ def _limits_in(values: Sequence[bytes]) -> _Limits:
 
 
 def _fill_in(pod: dict[str, Any], added_to: _Defaults) -> None:
-    """Defaults for the containers of a pod, and the annotation that tells of them."""
+    """Set the defaults of the containers of a pod, and the annotation that lists them."""
     spec, told = pod.get("spec") or {}, []
     for part, title in (("containers", "container"), ("initContainers", "init container")):
         for container in spec.get(part) or ():
@@ -143,7 +143,7 @@ def _fill_in(pod: dict[str, Any], added_to: _Defaults) -> None:
 
 
 def _add_missing(container: dict[str, Any], side: str, defaults: dict[str, str]) -> list[str]:
-    """Add amounts that a container lacks; returns their names."""
+    """Add amounts that a container lacks; return their names."""
     resources = container.get("resources") or {}
     given = resources.get(side) or {}
     added = sorted(name for name in defaults if name not in given)
@@ -152,21 +152,21 @@ def _add_missing(container: dict[str, Any], side: str, defaults: dict[str, str])
     return added
 
 
-# --- what is outside of the limits
+# --- violations of the limits
 
 
 class _Asked(NamedTuple):
-    """Requests and limits of one thing: a container, a pod or a claim."""
+    """Requests and limits of a container, a pod or a claim."""
 
     requests: Amounts
     limits: Amounts
 
 
 class _Things:
-    """Everything of one type in an object, such as the containers of a pod.
+    """All items of one type in an object, such as the containers of a pod.
 
     A namespace may have hundreds of LimitRanges and a pod hundreds of containers. So each limit is compared once, with
-    what comes closest to it, and the things are gone through only for the words of a refusal.
+    the closest amount, and the items are iterated only for the message of an error.
     """
 
     def __init__(self, asked: Sequence[_Asked]) -> None:
@@ -184,7 +184,7 @@ class _Things:
         )
 
     def _closest(self, part: _Part, name: str) -> Fraction | None:
-        """The smallest or largest amount of all; None if one of them has none."""
+        """Return the smallest or largest amount of all items; None if one lacks it."""
         key = part, name
         if key not in self._known:
             found = [part(each, name) for each in self.asked]
@@ -199,13 +199,13 @@ _Part = Callable[[_Asked, str], Fraction | None]
 
 
 def _least(asked: _Asked, name: str) -> Fraction | None:
-    """The smaller of request and limit; None without a request."""
+    """Return the smaller of request and limit; None without a request."""
     request, limit = asked.requests.get(name), asked.limits.get(name)
     return None if request is None else Fraction(min(request.nanos, (limit or request).nanos))
 
 
 def _most(asked: _Asked, name: str) -> Fraction | None:
-    """The larger of request and limit; None without a limit."""
+    """Return the larger of request and limit; None without a limit."""
     request, limit = asked.requests.get(name), asked.limits.get(name)
     return None if limit is None else Fraction(max(limit.nanos, (request or limit).nanos))
 
@@ -216,13 +216,13 @@ def _requested(asked: _Asked, name: str) -> Fraction | None:
 
 
 def _ratio(asked: _Asked, name: str) -> Fraction | None:
-    """Billionths of the limit for each unit of the request; None without one of them."""
+    """Return the ratio of limit to request, in billionths; None if either is missing."""
     request, limit = asked.requests.get(name, ZERO), asked.limits.get(name, ZERO)
     return Fraction(limit.nanos * ONE, request.nanos) if request.nanos and limit.nanos else None
 
 
 def _pod_asked(spec: dict[str, Any]) -> Mapping[str, _Things]:
-    """Requests and limits of the containers of a pod, and of the pod, by type."""
+    """Return requests and limits of the containers of a pod and of the pod, by type."""
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     asked = [_Asked(container_amounts(each, "requests"), container_amounts(each, "limits")) for each in containers]
     of_pod = _Asked(pod_amounts(spec, "requests"), pod_amounts(spec, "limits"))
@@ -230,13 +230,13 @@ def _pod_asked(spec: dict[str, Any]) -> Mapping[str, _Things]:
 
 
 def _claim_asked(spec: dict[str, Any]) -> Mapping[str, _Things]:
-    """Requests of a claim; its limits do not count."""
+    """Return the requests of a claim; its limits do not count."""
     requests = parse_all((spec.get("resources") or {}).get("requests"))
     return {"PersistentVolumeClaim": _Things([_Asked(requests, {})])}
 
 
 def _problems(item: LimitItem, things: Mapping[str, _Things]) -> Iterator[str]:
-    """Errors in the things of a type, one by one."""
+    """Yield the errors of all items of a type."""
     of_type = things.get(item.type)
     if of_type is None or of_type.is_within(item):
         return
@@ -253,7 +253,7 @@ _Check = Callable[[str, str, Amount, Amount | None, Amount | None], str]
 
 
 def _each(bounds: dict[str, str] | None, kind: str, check: _Check, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    """The problems with each resource that has a bound, by name."""
+    """Yield the errors of each resource that has a bound, by name."""
     for name, bound in sorted((bounds or _NONE).items()):
         problem = check(name, kind, parse(bound), requests.get(name), limits.get(name))
         if problem:

@@ -14,13 +14,13 @@ _ROOT = "/scheduling.k8s.io/workloads/"
 
 
 class PodGroupWorkloads(AdmissionStep):
-    """Refuses pod groups of workloads or templates that do not exist."""
+    """Rejects pod groups of workloads or templates that do not exist."""
 
     name = "PodGroupWorkloadExists"
     kinds = frozenset({("scheduling.k8s.io", "podgroups")})
 
     def mutate(self, attributes: Attributes) -> None:
-        """Give a new group the finalizer that holds it while its pods run."""
+        """Add the finalizer that protects a new group while its pods run."""
         obj = attributes.obj
         if attributes.operation != "CREATE" or attributes.subresource or obj is None:
             return

@@ -1,8 +1,8 @@
 """Total requests and limits of a pod.
 
-Containers add up. Init containers run one after the other before them, so the largest counts, together with the
-sidecars (init containers that are restarted always) that have been started by then; sidecars also count beside the
-containers. Amounts at the level of the pod take the place of the sum.
+Amounts of containers are added. Init containers run sequentially before them, so the largest counts, plus the sidecars
+(init containers that always restart) started by then; sidecars also count in addition to the containers. Pod-level
+amounts replace the sum.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _POD_LEVEL = ("cpu", "memory")
 
 
 def pod_amounts(spec: dict[str, Any], side: Side, *, every_pod_level: bool = False) -> dict[str, Amount]:
-    """Requests or limits of a pod, without its overhead.
+    """Return requests or limits of a pod, without its overhead.
 
     Args:
-        spec: of the pod.
-        side: which of the two.
-        every_pod_level: True if huge pages, too, may be set for the whole pod.
+        spec: the spec of the pod.
+        side: requests or limits.
+        every_pod_level: True if huge pages may also be set at the pod level.
     """
     total: dict[str, Amount] = {}
     for container in spec.get("containers") or ():
@@ -46,5 +46,5 @@ def pod_amounts(spec: dict[str, Any], side: Side, *, every_pod_level: bool = Fal
 
 
 def container_amounts(container: dict[str, Any], side: Side) -> dict[str, Amount]:
-    """Requests or limits of a container."""
+    """Return requests or limits of a container."""
     return parse_all((container.get("resources") or {}).get(side))

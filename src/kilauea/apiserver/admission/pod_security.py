@@ -1,7 +1,7 @@
 """Pod security: the labels of a namespace specify the standard for its pods.
 
-`pod-security.kubernetes.io/enforce` refuses pods, and `warn` warns of them. Of objects that make pods, both warn only:
-their pods are refused later. `audit` is for a log that this server does not write. No namespace and no user is exempt.
+`pod-security.kubernetes.io/enforce` rejects pods, and `warn` warns about them. For objects that create pods, both only
+warn: their pods are rejected later. `audit` is for a log that this server does not write. There are no exemptions.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from kilauea.apiserver.status import Cause
 
 PREFIX = "pod-security.kubernetes.io/"
 LEVELS = ("privileged", "baseline", "restricted")
-"""From the one that allows everything to the strictest."""
+"""Levels, from the most permissive to the strictest."""
 MOST_CHECKED = 3000
-"""Pods of a namespace that are looked at when it gets a stricter level."""
+"""Pods of a namespace to check when it gets a stricter level."""
 _VERSION = re.compile(r"latest|v1\.(0|[1-9][0-9]*)")
 _TEMPLATES = {
     ("", "podtemplates"): ("template",),
@@ -37,18 +37,18 @@ _TEMPLATES = {
     ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template"),
     ("batch", "jobs"): ("spec", "template"),
 }
-"""The fields with the template of the pods that objects make."""
+"""The fields with the pod template of other objects."""
 Raw = Mapping[str, Any]
 
 
 class Standard(NamedTuple):
-    """A level, and the version of it that is named."""
+    """A level and its version."""
 
     level: str = LEVELS[0]
     version: str = "latest"
 
     def __str__(self) -> str:
-        """Both, as messages name it."""
+        """Return level and version, for messages."""
         return f"{self.level}:{self.version}"
 
     def is_stricter(self, other: Standard) -> bool:
@@ -57,7 +57,7 @@ class Standard(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """The standards of a namespace: one that pods must keep, and one of which they are warned."""
+    """The standards of a namespace: one that is enforced, and one that causes warnings."""
 
     enforce: Standard = Standard()
     warn: Standard = Standard()
@@ -77,12 +77,12 @@ _decoder = msgspec.json.Decoder(_Namespace)
 
 @remembered(REMEMBERED, LONGEST)
 def _policy_stored(value: bytes) -> Policy:
-    """The policy of a stored namespace."""
+    """Return the policy of a stored namespace."""
     return policy_of(_decoder.decode(value).metadata.labels or {})
 
 
 def policy_of(labels: Mapping[str, str]) -> Policy:
-    """Return the policy that labels say. An invalid level is the strictest for `enforce`, and none for `warn`."""
+    """Return the policy in labels. An invalid level means the strictest for `enforce`, and none for `warn`."""
     enforce = _standard(labels, "enforce", LEVELS[-1])
     warn = _standard(labels, "warn", LEVELS[0])
     given = labels.get(f"{PREFIX}enforce")
@@ -98,13 +98,13 @@ def _standard(labels: Mapping[str, str], mode: str, otherwise: str) -> Standard:
 
 
 class PodSecurity(AdmissionStep):
-    """Refuses pods that break the standard of their namespace, and warns of those that another would refuse."""
+    """Rejects pods that violate the enforced standard of their namespace, and warns about violations of the other."""
 
     name = "PodSecurity"
     kinds = frozenset({("", "namespaces"), ("", "pods"), *_TEMPLATES})
 
     def validate(self, attributes: Attributes) -> None:
-        """Look at a pod, an object that makes pods, or a namespace."""
+        """Check a pod, an object that creates pods, or a namespace."""
         if attributes.obj is None:
             return
         plural = attributes.resource.plural
@@ -175,7 +175,7 @@ def _image(container: Raw) -> str:
 
 
 def _check_namespace(attributes: Attributes) -> None:
-    """Refuse labels that are wrong, and warn of pods that break a stricter standard."""
+    """Reject invalid labels, and warn about pods that violate a stricter standard."""
     if attributes.subresource or attributes.operation == "DELETE":
         return
     labels, before = (_labels(each) for each in (attributes.obj, attributes.old))

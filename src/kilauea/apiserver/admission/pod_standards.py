@@ -1,6 +1,6 @@
-"""The pod security standards of Kubernetes: what the levels `baseline` and `restricted` forbid.
+"""The pod security standards of Kubernetes: the rules of the levels `baseline` and `restricted`.
 
-Each rule is a function from a pod to a finding: a reason, and the containers or volumes that break it. The rules are
+Each rule is a function from a pod to a finding: a reason, and the containers or volumes that violate it. The rules are
 those of the newest version.
 """
 
@@ -26,18 +26,18 @@ _PROFILES = ("RuntimeDefault", "Localhost")
 
 
 class Finding(NamedTuple):
-    """A rule that a pod breaks: the reason in general, and the details."""
+    """A rule that a pod violates: the general reason, and the details."""
 
     reason: str
     detail: str
 
     def __str__(self) -> str:
-        """Both, as they are told about one pod."""
+        """Return reason and details, for a message about one pod."""
         return f"{self.reason} ({self.detail})" if self.detail else self.reason
 
 
 class Pod(NamedTuple):
-    """A pod, or the template of one."""
+    """A pod or a pod template."""
 
     metadata: Raw
     spec: Raw
@@ -56,21 +56,21 @@ class Pod(NamedTuple):
 
     @property
     def is_windows(self) -> bool:
-        """True if it says that it is for Windows."""
+        """True if the pod is declared for Windows."""
         return bool((self.spec.get("os") or {}).get("name") == "windows")
 
     @property
     def has_own_users(self) -> bool:
-        """True if root in it is another user on the machine."""
+        """True if the pod has a user namespace, so that its root is not root on the node."""
         return self.spec.get("hostUsers") is False
 
     def contexts(self) -> Iterator[tuple[Raw, Raw]]:
-        """Containers and their security contexts."""
+        """Yield containers and their security contexts."""
         for container in self.containers:
             yield container, container.get("securityContext") or {}
 
     def named(self, breaks: Callable[[Raw], Any]) -> list[str]:
-        """Names of the containers whose security context breaks a rule."""
+        """Return the names of the containers whose security context violates a rule."""
         return [str(container["name"]) for container, context in self.contexts() if breaks(context)]
 
 
@@ -78,7 +78,7 @@ Rule = Callable[[Pod], Finding | None]
 
 
 def findings(level: str, metadata: Raw, spec: Raw) -> list[Finding]:
-    """Return the rules of a level that a pod breaks, in the order in which Kubernetes tells them."""
+    """Return the rules of a level that a pod violates, in the order of Kubernetes."""
     pod = Pod(metadata, spec)
     return [found for rule in _RULES[level] if (found := rule(pod)) is not None]
 
@@ -92,12 +92,12 @@ def _plural(word: str, count: int) -> str:
 
 
 def _the(word: str, names: Sequence[str]) -> str:
-    """A word and names, such as `containers "a", "b"`."""
+    """Return a word and names, such as `containers "a", "b"`."""
     return f"{_plural(word, len(names))} {_quoted(names)}"
 
 
 def _setters(by_pod: bool, containers: Sequence[str]) -> str:
-    """Those that set a field: the pod, containers, or both; empty if none does."""
+    """Return what sets a field: the pod, containers, or both; empty if nothing does."""
     return " and ".join([*(["pod"] if by_pod else []), *([_the("container", containers)] if containers else [])])
 
 
@@ -170,7 +170,7 @@ def _probe_hosts(pod: Pod) -> Finding | None:
 
 
 def _hosts(container: Raw) -> Iterator[str]:
-    """Hosts that probes and hooks of a container ask."""
+    """Yield the hosts in probes and hooks of a container."""
     hooks = container.get("lifecycle") or {}
     handlers = [container.get(f"{each}Probe") for each in ("liveness", "readiness", "startup")]
     for handler in (*handlers, hooks.get("postStart"), hooks.get("preStop")):

@@ -1,4 +1,4 @@
-"""Priority classes: their names in pods are resolved to numbers, and at most one class is the default."""
+"""Priority classes: names in pods are resolved to values, and at most one class is the default."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NO_CLASS = PriorityClass(Metadata(), preemption_policy="PreemptLowerPriority")
 
 
 class Priority(AdmissionStep):
-    """Resolves the priority of pods and pod groups, and keeps the default class the only one."""
+    """Resolves the priority of pods and pod groups, and rejects a second default class."""
 
     name = "Priority"
     kinds = frozenset({("", "pods"), *((_GROUP, plural) for plural in ("priorityclasses", "podgroups", "workloads"))})
@@ -38,7 +38,7 @@ class Priority(AdmissionStep):
         self._default = Derived(_default_class)
 
     def mutate(self, attributes: Attributes) -> None:
-        """Fill in the priority of a pod; one that is there must be that of the class."""
+        """Set the priority of a pod; an existing one must match the class."""
         resource = attributes.resource
         if resource.group == _GROUP and attributes.operation == "CREATE" and not attributes.subresource:
             self._resolve_groups(attributes)
@@ -54,7 +54,7 @@ class Priority(AdmissionStep):
                 spec[field] = before[field]
 
     def validate(self, attributes: Attributes) -> None:
-        """A class becomes the default only where there is none; those of the system stay."""
+        """Reject a second default class, and the deletion of system classes."""
         resource, obj = attributes.resource, attributes.obj
         if resource.plural != "priorityclasses" or resource.group != "scheduling.k8s.io":
             return
@@ -72,7 +72,7 @@ class Priority(AdmissionStep):
         raise forbidden(attributes, f"PriorityClass {name} is already marked as default. Only one default can exist")
 
     def _class_of(self, attributes: Attributes, spec: dict[str, Any]) -> PriorityClass:
-        """The class that a specification names; without a name the default class, whose name is filled in."""
+        """Return the named class; without a name, the default class, whose name is set."""
         name = spec.get("priorityClassName")
         if name:
             stored = attributes.backend.store.get(_ROOT + name)
@@ -85,7 +85,7 @@ class Priority(AdmissionStep):
         return found
 
     def _resolve_groups(self, attributes: Attributes) -> None:
-        """Priority of a new pod group."""
+        """Set the priority of a new pod group."""
         spec = (attributes.obj or {}).get("spec")
         if attributes.resource.plural != "podgroups" or not isinstance(spec, dict):
             return
@@ -97,7 +97,7 @@ class Priority(AdmissionStep):
         spec["priority"] = value
 
     def _resolve(self, attributes: Attributes, spec: dict[str, Any]) -> None:
-        """Class, priority and preemption of a new pod."""
+        """Set class, priority and preemption policy of a new pod."""
         found = self._class_of(attributes, spec)
         given = spec.get("priority")
         if given is not None and given != found.value:
@@ -120,6 +120,6 @@ class Priority(AdmissionStep):
 
 
 def _default_class(values: Sequence[bytes]) -> PriorityClass | None:
-    """The class of pods that do not name one; the lowest, should there be several."""
+    """Return the class for pods without one; the lowest if there are several."""
     defaults = (each for each in map(_read, values) if each.global_default)
     return min(defaults, key=lambda each: each.value, default=None)

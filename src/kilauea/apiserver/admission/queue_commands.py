@@ -1,7 +1,7 @@
 """Commands to queues are only accepted from users who may update the queue.
 
-A Command is an object of a namespace, and a queue one of the cluster: who may create Commands in a namespace
-could close the queues of all others.
+A Command is namespaced, and a queue cluster-scoped: otherwise users who may create Commands in a namespace could close
+the queues of all others.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ _GROUP, _KIND = "scheduling.volcano.sh", "Queue"
 
 
 class QueueCommands(AdmissionStep):
-    """Refuses Commands whose author may not update the queue that they are for."""
+    """Rejects Commands whose author may not update the target queue."""
 
     name = "QueueCommands"
     kinds = frozenset({("bus.volcano.sh", "commands")})
 
     def validate(self, attributes: Attributes) -> None:
-        """Look at a Command that is written."""
+        """Check a Command that is written."""
         target = (attributes.obj or {}).get("target") or {}
         if target.get("kind") != _KIND or attributes.subresource:
             return

@@ -1,4 +1,4 @@
-"""Runtime classes: what a pod's class costs beside its containers (`overhead`), and where it can run (`scheduling`)."""
+"""Runtime classes: the overhead of a pod's class (`overhead`), and the nodes where it can run (`scheduling`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_CLASS = "pod rejected: Pod Overhead set without corresponding RuntimeClass d
 
 
 class RuntimeClasses(AdmissionStep):
-    """Fills in what the class of a new pod says, and refuses a pod whose class does not exist."""
+    """Applies the class of a new pod, and rejects a pod whose class does not exist."""
 
     name = "RuntimeClass"
     kinds = frozenset({("", "pods")})
@@ -38,7 +38,7 @@ class RuntimeClasses(AdmissionStep):
         _place(attributes, spec, found.get("scheduling") or {})
 
     def validate(self, attributes: Attributes) -> None:
-        """An overhead is that of the class."""
+        """Check that the overhead is that of the class."""
         spec = _new_pod(attributes)
         if spec is None or not (spec.get("runtimeClassName") or spec.get("overhead")):
             return
@@ -51,7 +51,7 @@ class RuntimeClasses(AdmissionStep):
 
 
 def _new_pod(attributes: Attributes) -> dict[str, Any] | None:
-    """The specification of a pod that is created."""
+    """Return the specification of a new pod."""
     resource, obj = attributes.resource, attributes.obj
     if (
         resource.plural != "pods"
@@ -66,7 +66,7 @@ def _new_pod(attributes: Attributes) -> dict[str, Any] | None:
 
 
 def _class_of(attributes: Attributes, spec: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The class of a pod; None if it does not name one."""
+    """Return the class of a pod; None if it does not name one."""
     name = spec.get("runtimeClassName")
     if not name:
         return None
@@ -82,7 +82,7 @@ def _overhead_of(found: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _place(attributes: Attributes, spec: dict[str, Any], scheduling: Mapping[str, Any]) -> None:
-    """Add the nodes of a class, and the taints that its pods tolerate."""
+    """Add the node selector and tolerations of a class."""
     given = spec.get("nodeSelector") or {}
     for key, value in (scheduling.get("nodeSelector") or {}).items():
         if given.get(key, value) != value:

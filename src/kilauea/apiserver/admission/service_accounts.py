@@ -1,7 +1,7 @@
-"""Service accounts: every pod has one, which must exist, and reads its token in a volume unless it does not want to.
+"""Service accounts: every pod has one, which must exist, and mounts its token unless it opts out.
 
-Every namespace has the account `default`. It is made with the namespace, and again when it is deleted, so that a pod
-can follow at once; a controller that does the same later finds nothing to do.
+Every namespace has the account `default`. It is created with the namespace, and again when it is deleted, so that pods
+can be created at once; a controller that does the same later finds nothing to do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DEFAULT = "default"
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 TOKEN_VOLUME = "kube-api-access-"
 TOKEN_SECONDS = 3607
-"""An hour, and a few seconds by which requests that were not asked for by name are known."""
+"""One hour, and a few seconds that identify automatically mounted tokens."""
 _MIRROR = "kubernetes.io/config.mirror"
 
 
@@ -39,7 +39,7 @@ _read = reader(_Account)
 
 
 class ServiceAccounts(AdmissionStep):
-    """Gives new pods their account and its token, and namespaces the account `default`."""
+    """Sets the account and its token in new pods, and creates the account `default` in namespaces."""
 
     name = "ServiceAccount"
     kinds = frozenset({("", "pods"), ("", "namespaces"), ("", "serviceaccounts")})
@@ -67,7 +67,7 @@ class ServiceAccounts(AdmissionStep):
             spec["imagePullSecrets"] = [{"name": each.name} for each in account.image_pull_secrets]
 
     def begin(self, attributes: Attributes) -> Effect | None:
-        """A namespace is followed by its default account, and that by another one."""
+        """Create the default account after its namespace, and again after its deletion."""
         resource = attributes.resource
         if resource.group:
             return None
@@ -79,17 +79,17 @@ class ServiceAccounts(AdmissionStep):
 
 
 class _NewAccount:
-    """The default account of a namespace, made after a write."""
+    """The creation of the default account of a namespace after a write."""
 
     def __init__(self, backend: ServerState, namespace: str) -> None:
         self._backend = backend
         self._namespace = namespace
 
     def cancel(self) -> None:
-        """Nothing was written, nothing follows."""
+        """Do nothing."""
 
     async def settle(self, stored: Stored) -> None:
-        """Make the account, unless the namespace is terminating or the account exists."""
+        """Create the account, unless the namespace is terminating or the account exists."""
         backend = self._backend
         namespace = backend.store.get(f"/core/namespaces/{self._namespace}")
         if namespace is None or msgspec.json.decode(namespace.value)["metadata"].get("deletionTimestamp"):
@@ -109,7 +109,7 @@ def _encode_account(metadata: dict[str, Any], revision: int) -> bytes:
 
 
 def _find(attributes: Attributes, name: str) -> _Account:
-    """The account of a pod."""
+    """Return the account of a pod."""
     stored = attributes.backend.store.get(f"/core/serviceaccounts/{attributes.namespace}/{name}")
     if stored is None:
         message = f'error looking up service account {attributes.namespace}/{name}: serviceaccount "{name}" not found'
@@ -118,7 +118,7 @@ def _find(attributes: Attributes, name: str) -> _Account:
 
 
 def _check_mirror(attributes: Attributes, spec: dict[str, Any]) -> None:
-    """The mirror of a pod that a kubelet has from a file may refer to nothing in the cluster."""
+    """Check that a mirror pod, which a kubelet creates from a file, refers to no objects of the cluster."""
     if spec.get("serviceAccountName"):
         raise forbidden(attributes, "a mirror pod may not reference service accounts")
     for volume in spec.get("volumes") or ():
@@ -130,7 +130,7 @@ def _check_mirror(attributes: Attributes, spec: dict[str, Any]) -> None:
 
 
 def _mount_token(backend: ServerState, spec: dict[str, Any]) -> None:
-    """Mount the token in all containers that have nothing at its path."""
+    """Mount the token in all containers that have no mount at its path."""
     volumes: list[dict[str, Any]] = spec.get("volumes") or []
     present = next((each["name"] for each in volumes if each.get("name", "").startswith(TOKEN_VOLUME)), None)
     name = present or TOKEN_VOLUME + backend.new_suffix()
@@ -145,7 +145,7 @@ def _mount_token(backend: ServerState, spec: dict[str, Any]) -> None:
 
 
 def _token_volume(name: str) -> dict[str, Any]:
-    """The token, the certificate of the server, and the namespace."""
+    """Return the volume with the token, the server's certificate, and the namespace."""
     namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     sources = [
         {"serviceAccountToken": {"expirationSeconds": TOKEN_SECONDS, "path": "token"}},

@@ -1,7 +1,7 @@
-"""Addresses of services: each gets one of its own in the cluster, and ports of the nodes where it asks for them.
+"""Addresses of services: each gets a cluster IP, and node ports if it requests them.
 
-They are of the range that the server was given. Nothing routes those of the usual range here; clients and objects that
-refer to them find them as in a cluster. Free ones are found by trying random ones against those of all services, which
+They are in the range of the server's configuration. Addresses of the default range are not routed here; they exist for
+clients and objects that refer to them. Free ones are found by comparing random ones with those of all services, which
 are read once for each of their versions.
 """
 
@@ -19,16 +19,16 @@ from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.storage import Store
 
 RESERVED = 16
-"""Addresses at the beginning of the range that are given only to services that ask for them."""
+"""Addresses at the beginning of the range that are only assigned on request."""
 FIRST_PORT, LAST_PORT = 30000, 32767
 TRIES = 64
-"""Random ones that are tried before all that are free are looked for."""
+"""Random candidates to try before searching all of them."""
 FULL = "range is full"
 _WITH_NODE_PORTS = ("LoadBalancer", "NodePort")
 
 
 class Allocated(NamedTuple):
-    """The addresses and ports of the nodes that a service has."""
+    """The addresses and node ports of a service."""
 
     address: str | None
     ports: frozenset[int]
@@ -36,7 +36,7 @@ class Allocated(NamedTuple):
 
 
 class ServiceAddresses(AdmissionStep):
-    """Gives services what they need to be reached."""
+    """Assigns addresses and node ports to services."""
 
     name = "ServiceAddresses"
     kinds = frozenset({("", "services")})
@@ -44,7 +44,7 @@ class ServiceAddresses(AdmissionStep):
     def __init__(self) -> None:
         self._store: Store | None = None
         self._read: dict[str, tuple[int, Allocated]] = {}
-        """Version of each service that was read last, and what it has."""
+        """The last read version of each service, and its addresses and ports."""
 
     def mutate(self, attributes: Attributes) -> None:
         """Complete a service."""
@@ -73,7 +73,7 @@ class ServiceAddresses(AdmissionStep):
         return [found for other, (_, found) in self._read.items() if other != key]
 
     def recheck(self, attributes: Attributes) -> None:
-        """Another service may have taken the address meanwhile; one that is free stays."""
+        """Check again, as another service may have taken the address meanwhile; a free one is kept."""
         self.mutate(attributes)
 
 
@@ -85,13 +85,13 @@ def allocated(value: bytes) -> Allocated:
 
 
 def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[Allocated]) -> None:
-    """An address in the cluster, unless there is one or none is wanted."""
+    """Assign a cluster IP, unless the service has one or wants none."""
     old = (attributes.old or {}).get("spec") or {}
     address = spec.get("clusterIP") or old.get("clusterIP")
     if not address and spec.get("clusterIPs"):
-        return  # refused: the first of them is not told as `clusterIP`
+        return  # rejected later: the first of them is not in `clusterIP`
     if not address and (spec.get("ipFamilies") or ["IPv4"])[0] != "IPv4":
-        return  # refused: the cluster has no such addresses
+        return  # rejected later: the cluster has no such addresses
     taken = {each.address for each in others}
     if not address:
         address = _free_address(attributes, taken)
@@ -104,9 +104,9 @@ def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[All
 
 
 def _give_families(spec: dict[str, Any], old: dict[str, Any]) -> None:
-    """Families, and a policy for them: that of the cluster, and of the addresses that are asked for as far as it goes.
+    """Set IP families and their policy: those of the cluster, and of the requested addresses if possible.
 
-    A new service without an address and a selector gets both, as nothing here decides what its endpoints are.
+    A new service without an address and a selector gets both families, as its endpoints are not determined here.
     """
     families = spec.get("ipFamilies") or []
     is_open = spec["clusterIP"] == "None" and not spec.get("selector")
@@ -119,7 +119,7 @@ def _give_families(spec: dict[str, Any], old: dict[str, Any]) -> None:
 
 
 def _is_own(attributes: Attributes) -> bool:
-    """Return True for the service of the server itself."""
+    """Return True for the service of the API server itself."""
     return (attributes.namespace, attributes.name) == ("default", "kubernetes")
 
 
@@ -128,7 +128,7 @@ def _own_address(attributes: Attributes) -> str:
 
 
 def _free_address(attributes: Attributes, taken: set[str | None]) -> str:
-    """Return an address that is not taken.
+    """Return a free address.
 
     Raises:
         ApiFault: there is none.
@@ -143,7 +143,7 @@ def _free_address(attributes: Attributes, taken: set[str | None]) -> str:
 
 
 def _in_random_order(attributes: Attributes, first: int, last: int) -> Iterator[int]:
-    """Yield some random numbers of a range, then all of it from a random one."""
+    """Yield some random numbers of a range, then the whole range from a random start."""
     rng = attributes.backend.rng
     for _ in range(TRIES):
         yield rng.randint(first, last)
@@ -153,7 +153,7 @@ def _in_random_order(attributes: Attributes, first: int, last: int) -> Iterator[
 
 
 def _give_ports(attributes: Attributes, spec: dict[str, Any], others: list[Allocated]) -> None:
-    """Ports of the nodes; ports of one number and several protocols have the same."""
+    """Assign node ports; ports with the same number and different protocols share one."""
     taken = {port for each in others for port in each.ports}
     old = ((attributes.old or {}).get("spec") or {}).get("ports") or []
     had = {(port.get("port"), port.get("protocol")): port.get("nodePort") for port in old}
@@ -187,7 +187,7 @@ def _give_ports(attributes: Attributes, spec: dict[str, Any], others: list[Alloc
 
 
 def _free_port(attributes: Attributes, taken: set[int], what: str) -> int:
-    """Return a port of the nodes that is not taken.
+    """Return a free node port.
 
     Raises:
         ApiFault: there is none.
@@ -200,7 +200,7 @@ def _free_port(attributes: Attributes, taken: set[int], what: str) -> int:
 
 
 def _objection(port: int, taken: set[int], kept: set[int | None]) -> str:
-    """Return what speaks against a port that a service asks for; empty for one that it may have."""
+    """Return the reason why a service may not have a requested port; empty if it may."""
     if port in taken:
         return "provided port is already allocated"
     if port not in kept and not FIRST_PORT <= port <= LAST_PORT:

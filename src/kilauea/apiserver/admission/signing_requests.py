@@ -1,4 +1,4 @@
-"""Requests for certificates: who asks, when conditions changed, and who may approve and sign them."""
+"""Certificate signing requests: their author, times of their conditions, and permissions to approve and sign."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 
 
 class SigningRequestAuthors(AdmissionStep):
-    """Notes the author of a request, and the times of its conditions."""
+    """Records the author of a request and the times of its conditions, and checks permissions."""
 
     name = "CertificateSigningRequestAuthor"
     kinds = frozenset({("certificates.k8s.io", "certificatesigningrequests")})
 
     def mutate(self, attributes: Attributes) -> None:
-        """Write who asks into a new request; write times into new conditions."""
+        """Set the author of a new request, and the times of new conditions."""
         obj = attributes.obj
         if obj is None:
             return
@@ -34,7 +34,7 @@ class SigningRequestAuthors(AdmissionStep):
             _note_times(obj, attributes.old or {}, attributes.backend.timestamp())
 
     def validate(self, attributes: Attributes) -> None:
-        """Only users with the verbs `approve` and `sign` on a signer approve and sign; no one becomes a master."""
+        """Reject approval and signing without the verbs `approve` and `sign` on a signer, and requests for masters."""
         obj, old = attributes.obj or {}, attributes.old or {}
         signer = (obj.get("spec") or {}).get("signerName", "")
         if attributes.operation == "CREATE" and not attributes.subresource:
@@ -48,7 +48,7 @@ class SigningRequestAuthors(AdmissionStep):
 
 
 def _is_signed(obj: dict[str, Any], old: dict[str, Any]) -> bool:
-    """Return True if a write changes the certificate, or fails the request."""
+    """Return True if a write changes the certificate or fails the request."""
     new, before = obj.get("status") or {}, old.get("status") or {}
     failed = [
         [each for each in state.get("conditions") or [] if each.get("type") == "Failed"] for state in (new, before)
@@ -57,7 +57,7 @@ def _is_signed(obj: dict[str, Any], old: dict[str, Any]) -> bool:
 
 
 def signer_names(signer: str) -> tuple[str, str]:
-    """Return the names under which a role may name a signer: its own, and that of all signers of its domain."""
+    """Return the names of a signer in roles: its own, and that of all signers of its domain."""
     return signer, f"{signer.partition('/')[0]}/*"
 
 
@@ -68,7 +68,7 @@ def _may(attributes: Attributes, verb: str, signer: str) -> bool:
 
 
 def _is_for_masters(spec: dict[str, Any]) -> bool:
-    """Return True if a request asks for the group that may do everything."""
+    """Return True if a request is for the group `system:masters`."""
     try:
         request = x509.load_pem_x509_csr(base64.b64decode(spec.get("request", "")))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Volumes: the default class, protection of what is in use, and which claims may grow."""
+"""Volumes: the default class, protection of objects in use, and expansion of claims."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _read = reader(_Class)
 
 
 class DefaultStorageClass(AdmissionStep):
-    """Gives claims that name no class the default one."""
+    """Sets the default class in claims without one."""
 
     name = "DefaultStorageClass"
     kinds = frozenset({("", "persistentvolumeclaims")})
 
     def mutate(self, attributes: Attributes) -> None:
-        """Fill in the class."""
+        """Set the class."""
         obj = attributes.obj
         if attributes.operation != "CREATE" or not _is_claim(attributes) or obj is None:
             return
@@ -48,7 +48,7 @@ class DefaultStorageClass(AdmissionStep):
 
 
 class StorageObjectInUseProtection(AdmissionStep):
-    """Gives claims and volumes the finalizer that holds them while they are in use."""
+    """Adds the finalizer that protects claims and volumes in use."""
 
     name = "StorageObjectInUseProtection"
     kinds = frozenset({("", "persistentvolumeclaims"), ("", "persistentvolumes")})
@@ -65,13 +65,13 @@ class StorageObjectInUseProtection(AdmissionStep):
 
 
 class PersistentVolumeClaimResize(AdmissionStep):
-    """Lets only bound claims grow, and only where their class allows it."""
+    """Allows only bound claims to grow, and only if their class allows it."""
 
     name = "PersistentVolumeClaimResize"
     kinds = frozenset({("", "persistentvolumeclaims")})
 
     def validate(self, attributes: Attributes) -> None:
-        """Refuse growth that nothing could follow."""
+        """Reject growth that is not supported."""
         obj, old = attributes.obj, attributes.old
         if not _is_claim(attributes) or obj is None or old is None or _size(obj).nanos <= _size(old).nanos:
             return
@@ -88,7 +88,7 @@ class PersistentVolumeClaimResize(AdmissionStep):
 
 
 def class_of(claim: dict[str, Any]) -> str:
-    """The storage class of a claim; empty if it has none."""
+    """Return the storage class of a claim; empty if it has none."""
     named = (claim["metadata"].get("annotations") or {}).get(_CLASS_ANNOTATION)
     return str(named if named is not None else (claim.get("spec") or {}).get("storageClassName") or "")
 
@@ -104,6 +104,6 @@ def _size(claim: dict[str, Any]) -> Any:
 
 
 def _default_class(attributes: Attributes) -> str:
-    """The default class."""
+    """Return the name of the default class."""
     classes = [_read(each.value).metadata for each in attributes.backend.store.list(_CLASSES).items]
     return default_of(classes, _MARKS)

@@ -18,7 +18,7 @@ class DefaultTolerationSeconds(AdmissionStep):
     kinds = frozenset({("", "pods")})
 
     def mutate(self, attributes: Attributes) -> None:
-        """Add what a pod lacks."""
+        """Add missing tolerations to a pod."""
         resource = attributes.resource
         if resource.plural != "pods" or resource.group or attributes.subresource or attributes.obj is None:
             return

@@ -12,17 +12,17 @@ from kilauea.apiserver.storage import Store
 
 T = TypeVar("T")
 REMEMBERED = 4096
-"""Decoded objects of a kind that are kept; clusters have fewer namespaces, accounts and classes than that."""
+"""Cached decoded objects of a kind; clusters have fewer namespaces, accounts and classes."""
 LONGEST = 8192
-"""Bytes of an object from which on it is decoded each time: a tenant can write accounts of a megabyte."""
+"""Bytes of an object from which it is decoded each time: a tenant can write accounts of a megabyte."""
 
 
 class Record(msgspec.Struct, frozen=True, rename="camel"):
-    """Base of what is read: unknown fields are skipped."""
+    """Base of records that are read; unknown fields are skipped."""
 
 
 class Metadata(Record, frozen=True):
-    """The part of metadata that admission asks about."""
+    """The part of metadata that admission uses."""
 
     name: str = ""
     creation_timestamp: str | None = None
@@ -30,10 +30,10 @@ class Metadata(Record, frozen=True):
 
 
 class Derived(Generic[T]):
-    """Something made of all objects under a prefix, made again only after a write to their resource.
+    """A value derived from all objects under a prefix, derived again only after a write to their resource.
 
     Args:
-        make: returns it, given the bytes of the objects; it must not be changed.
+        make: returns the value, given the bytes of the objects; the value must not be changed.
     """
 
     def __init__(self, make: Callable[[Sequence[bytes]], T]) -> None:
@@ -41,7 +41,7 @@ class Derived(Generic[T]):
         self._known: dict[str, tuple[Store, int, T]] = {}
 
     def of(self, store: Store, prefix: str) -> T:
-        """Return it for the objects under a prefix as they are now."""
+        """Return the value for the current objects under a prefix."""
         newest = store.newest(prefix)
         known = self._known.get(prefix)
         if known is not None and known[0] is store and known[1] == newest:
@@ -54,7 +54,7 @@ class Derived(Generic[T]):
 
 
 def reader(kind: type[T]) -> Callable[[bytes], T]:
-    """A function from the bytes of an object to a record, which must not be changed: equal bytes share one, if few."""
+    """Return a function that decodes a record, which must not be changed: equal bytes share one if they are short."""
     decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
 
     @remembered(REMEMBERED, LONGEST)
@@ -65,11 +65,11 @@ def reader(kind: type[T]) -> Callable[[bytes], T]:
 
 
 def default_of(classes: Sequence[Metadata], marks: Sequence[str]) -> str:
-    """Return the name of the default class: the newest that is marked, the first by name among equally old ones.
+    """Return the name of the default class: the newest marked one, the first by name among equally old ones.
 
     Args:
         classes: the metadata of all classes of a kind.
-        marks: annotations of which one is `true` at a default class.
+        marks: annotations, one of which is `true` on a default class.
     """
     marked = [each for each in classes if any((each.annotations or {}).get(key) == "true" for key in marks)]
     marked.sort(key=lambda each: each.name)

@@ -53,13 +53,13 @@ _WARNINGS: Mapping[tuple[str, str], Callable[[Raw], str]] = {
 
 
 class WithoutEffect(AdmissionStep):
-    """Warns at the write of what nothing in this cluster obeys."""
+    """Warns about objects that have no effect in this cluster."""
 
     name = "WithoutEffect"
     kinds = frozenset(_WARNINGS)
 
     def validate(self, attributes: Attributes) -> None:
-        """Look at a new object, or one whose specification changes."""
+        """Check a new object, or one whose specification changes."""
         obj, old = attributes.obj, attributes.old
         if obj is None or attributes.subresource or attributes.operation not in ("CREATE", "UPDATE"):
             return

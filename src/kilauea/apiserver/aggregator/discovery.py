@@ -1,4 +1,4 @@
-"""Discovery of other API servers, merged into the documents of this server in the order of priorities."""
+"""Discovery of other API servers, merged into the documents of this server by priority."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def with_group_list(document: Object, aggregator: Aggregator) -> Object:
 
 
 def with_group(document: Object | None, name: str, aggregator: Aggregator) -> Object | None:
-    """Return an `APIGroup` with the versions of other servers; None if there is no such group."""
+    """Return an `APIGroup` with the versions of other servers; None if the group does not exist."""
     services = [each for each in aggregator.services.values() if each.group == name]
     if not services:
         return document
@@ -59,7 +59,7 @@ def _aggregated(name: str, own: Object | None, services: Sequence[RemoteService]
 
 
 def _resources(service: RemoteService, listed: Iterable[Mapping[str, Any]]) -> list[Object]:
-    """The entries of an `APIResourceList` in the aggregated form."""
+    """Return the entries of an `APIResourceList` in the aggregated format."""
     found: dict[str, Object] = {}
     for each in sorted(listed, key=lambda each: "/" in each["name"]):
         plural, _, part = each["name"].partition("/")
@@ -88,7 +88,7 @@ def _resource(plural: str, kind: Object, each: Mapping[str, Any]) -> Object:
 
 
 def _versions(name: str, own: Object | None, services: Sequence[RemoteService]) -> list[str]:
-    """The versions of a group, the preferred one first."""
+    """Return the versions of a group, the preferred one first."""
     listed = [each["version"] for each in own["versions"]] if own is not None else []
     priorities = {each: version_priority(name, each) for each in listed}
     priorities |= {each.version: each.version_priority for each in services}
@@ -96,7 +96,7 @@ def _versions(name: str, own: Object | None, services: Sequence[RemoteService]) 
 
 
 def _ordered(own: Sequence[str], aggregator: Aggregator) -> list[tuple[str, list[RemoteService]]]:
-    """The groups in order, with their services of other servers: those of this server stay as they are."""
+    """Return the groups in order with their remote services; groups of this server keep their order."""
     services: dict[str, list[RemoteService]] = {}
     for each in sorted(aggregator.services.values(), key=lambda each: each.name):
         services.setdefault(each.group, []).append(each)

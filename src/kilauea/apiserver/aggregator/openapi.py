@@ -12,26 +12,26 @@ import msgspec
 from kilauea.apiserver.protobuf.openapi import encode_definition
 
 MOST_LEVELS = 100
-"""Of objects and lists within each other: what is deeper cannot be encoded by a function that calls itself."""
+"""Maximum depth of nested objects and lists, as the encoder is recursive."""
 _REFERENCE = re.compile(rb'"#/definitions/([^"]+)"')
 
 
 class _Document(msgspec.Struct):
-    """A document, of whose parts most are about something else: they are not decoded."""
+    """A document; its parts stay encoded, as most are not needed."""
 
     paths: dict[str, msgspec.Raw]
     definitions: dict[str, msgspec.Raw] | None = None
 
 
 def described(document: bytes, path: str) -> Mapping[str, Any] | None:
-    """Return the part of a document of OpenAPI v2 that is about one version of a group: paths, and what they refer to.
+    """Return the part of an OpenAPI v2 document for one group version: paths, and the definitions they refer to.
 
     Args:
-        document: of another server.
+        document: the document of another server.
         path: `/apis/GROUP/VERSION`.
 
     Returns:
-        None if the document is none, or its definitions cannot be given in each form of this server's own.
+        None if the document is invalid, or its definitions cannot be converted to each format of this server.
     """
     try:
         whole = msgspec.json.decode(document, type=_Document)
@@ -50,10 +50,10 @@ def described(document: bytes, path: str) -> Mapping[str, Any] | None:
 
 
 def _object(part: msgspec.Raw) -> msgspec.Raw:
-    """A part of a document, an object, encoded as this server does it: references have one form only.
+    """Return an object in a document in this server's encoding, in which references have a single form.
 
     Raises:
-        msgspec.DecodeError: it is not an object, or too deep.
+        msgspec.DecodeError: it is not an object, or nested too deeply.
     """
     found = msgspec.json.decode(part, type=dict[str, Any])
     level: list[Any] = [found]
@@ -66,7 +66,7 @@ def _object(part: msgspec.Raw) -> msgspec.Raw:
 
 
 def merged(own: dict[str, Any], others: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a document of OpenAPI v2 with those of other servers; a definition that both have stays as it is."""
+    """Return an OpenAPI v2 document merged with those of other servers; existing definitions take precedence."""
     paths, definitions = dict(own["paths"]), dict(own["definitions"])
     for each in others:
         paths.update(each["paths"])

@@ -1,4 +1,4 @@
-"""The priorities of the groups and versions of this server, which are those of Kubernetes."""
+"""The priorities of the groups and versions of this server, as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _CUSTOM_GROUP = 1000
 
 
 def group_priority(group: str) -> int:
-    """Return the priority of a group, `groupPriorityMinimum`; that of custom resources for any that is not built in."""
+    """Return the priority of a group, `groupPriorityMinimum`; that of custom resources unless built in."""
     return _GROUPS.get(group, _CUSTOM_GROUP)
 
 
 def version_priority(group: str, version: str) -> int:
-    """Return the priority of a version among those of its group, `versionPriority`."""
+    """Return the priority of a version in its group, `versionPriority`."""
     return _VERSIONS.get((group, version), _BUILT_IN if group in _GROUPS else _CUSTOM)

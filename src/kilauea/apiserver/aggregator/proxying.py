@@ -13,22 +13,22 @@ from kilauea.apiserver.request import ApiRequest, ApiResponse, TextStream, Tunne
 from kilauea.apiserver.streams.http_exchange import Body, ExchangeError, Switched, exchange
 
 ANSWER_SECONDS = 60.0
-"""Seconds in which an answer has to come as a whole, unless the request is one that may last."""
+"""Timeout in seconds of a complete response, unless the request is long-running."""
 _TEXT = "text/plain; charset=utf-8"
 _NOT_PASSED_ON = frozenset(
     "authorization connection content-length expect host keep-alive proxy-authenticate proxy-authorization "
     "te trailer transfer-encoding upgrade".split()
 )
-"""Headers that concern this connection alone, or that another server must not see."""
+"""Headers that apply only to this connection, or that another server must not see."""
 _USER_HEADERS = ("x-remote-", "impersonate-")
-"""With what headers begin that say who asks: only this server says that."""
+"""Prefixes of headers with the user, which only this server may set."""
 _CROSS_ORIGIN = "access-control-"
-"""With what headers begin by which a server would let pages of others in."""
+"""Prefix of headers with which a server would allow cross-origin requests."""
 _LASTING = frozenset(("attach", "exec", "log", "portforward", "proxy"))
-"""Subresources whose answers may last, as in Kubernetes."""
+"""Subresources with long-running responses, as in Kubernetes."""
 _PLAIN = "/:@!$&'()*+,;=~"
 _NAME = "!#$&'*+-.^_`|~"
-"""Characters of the name of a header, besides letters and digits."""
+"""Valid characters in header names, besides letters and digits."""
 _WITHOUT_BODY = (204, 304)
 _REDIRECTS = range(300, 400)
 
@@ -36,7 +36,7 @@ _REDIRECTS = range(300, 400)
 async def proxy_to_service(
     aggregator: Aggregator, service: RemoteService, request: ApiRequest, user: User
 ) -> ApiResponse | TextStream | Tunnel:
-    """Proxy a request, and return the answer once its head is there.
+    """Proxy a request, and return the response once its head has arrived.
 
     Raises:
         ApiFault: the user has too many connections to the server (429).
@@ -74,7 +74,7 @@ async def proxy_to_service(
 
 
 class _InTime(Body):
-    """The parts of an answer, all of which must come in some seconds."""
+    """The parts of a response, with a timeout for all of them."""
 
     def __init__(self, parts: AsyncGenerator[bytes, None], connection: Connection, seconds: float) -> None:
         super().__init__(parts, connection)
@@ -84,7 +84,7 @@ class _InTime(Body):
         """Return the next part.
 
         Raises:
-            ConnectionResetError: it does not come in time; the client is to see that something is missing.
+            ConnectionResetError: it timed out; the client must see that the response is incomplete.
         """
         try:
             async with asyncio.timeout_at(self._end):
@@ -95,7 +95,7 @@ class _InTime(Body):
 
 
 def user_headers(user: User) -> list[tuple[str, str]]:
-    """Return the headers by which a front proxy says who asks."""
+    """Return the headers with which a front proxy passes the user."""
     found = [("x-remote-user", user.name), *([("x-remote-uid", user.uid)] if user.uid else [])]
     found += [("x-remote-group", each) for each in user.groups]
     for key, values in user.extra.items():
@@ -104,7 +104,7 @@ def user_headers(user: User) -> list[tuple[str, str]]:
 
 
 def _passed(request: ApiRequest) -> list[tuple[str, str]]:
-    """The headers of a request that another server may see."""
+    """Return the headers of a request that another server may see."""
     return [
         (name, value)
         for name, value in request.headers.items()
@@ -117,7 +117,7 @@ def _is_returned(name: str) -> bool:
 
 
 def _upgrade(request: ApiRequest) -> str:
-    """The protocol that a request asks for; empty if it stays with HTTP."""
+    """Return the upgrade protocol of a request; empty without an upgrade."""
     asked = {each.strip().lower() for each in request.headers.get("connection", "").split(",")}
     return request.headers.get("upgrade", "") if "upgrade" in asked else ""
 
@@ -128,7 +128,7 @@ def _may_last(request: ApiRequest) -> bool:
 
 
 def _target(request: ApiRequest) -> str:
-    """Path and query."""
+    """Return the path and query."""
     path = quote(request.path, safe=_PLAIN)
     return f"{path}?{urlencode(request.query)}" if request.query else path
 

@@ -1,4 +1,4 @@
-"""The APIServices that name a service: the group versions that another server serves."""
+"""The APIServices with a service: the group versions that other servers serve."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kilauea.apiserver.streams.sessions import Sessions
 
 PREFIX = "/apiregistration.k8s.io/apiservices/"
 REPLACEABLE = frozenset((each.group, each.version) for each in METRICS)
-"""Versions of groups that this server serves only as long as no one else does."""
+"""Group versions that this server serves only while no other server does."""
 MOST_CONNECTIONS, MOST_OF_TENANT = 512, 128
-"""Connections to one server: those of one that never answers must not keep users from the others."""
+"""Maximum connections to one server, in total and per tenant, so that one that never responds does not block others."""
 _DELETING = frozenset(("deletecollection", "list"))
 _OUTSIDE = "run the API server outside of the cluster, and"
 
@@ -31,10 +31,10 @@ Resources = tuple[Mapping[str, Any], ...]
 
 
 class Dialer(Protocol):
-    """Connects to aggregated API servers."""
+    """Opens connections to aggregated API servers."""
 
     async def connect(self, target: Target, *, verify: bool) -> Connection:
-        """Open a connection by TLS, with the certificate of the front proxy; raises CallError.
+        """Open a TLS connection with the certificate of the front proxy; raises CallError.
 
         Args:
             target: the server.
@@ -48,18 +48,18 @@ class RemoteService:
     """An APIService with a service.
 
     Attributes:
-        name: of the APIService.
-        group: that it is about.
-        version: of the group.
-        namespace: of the service.
-        service: its name.
-        port: of the service.
+        name: the name of the APIService.
+        group: its group.
+        version: its version.
+        namespace: the namespace of the service.
+        service: the name of the service.
+        port: the port of the service.
         bundle: certificates of the authority, in base64; empty for those that the system trusts.
         verify: False if any certificate is accepted.
         group_priority: orders groups, the largest first.
         version_priority: orders versions of a group, the largest first.
-        is_available: True if the last check was passed.
-        specification: all that checks depend on.
+        is_available: True if the last check was successful.
+        specification: the fields that checks depend on.
     """
 
     name: str
@@ -82,17 +82,17 @@ class RemoteService:
 
     @property
     def path(self) -> str:
-        """The path below which its kinds are."""
+        """The path prefix of its kinds."""
         return f"/apis/{self.group}/{self.version}"
 
 
 class Found(NamedTuple):
-    """The kinds of a server and their descriptions.
+    """The kinds of a server and their OpenAPI.
 
     Attributes:
         resources: the entries of its APIResourceList; None if it has never been read.
-        v3: its description in OpenAPI v3; empty if it has none.
-        v2: paths and definitions of the older form.
+        v3: its OpenAPI v3 document; empty if it has none.
+        v2: its paths and definitions in OpenAPI v2.
     """
 
     resources: Resources | None = None
@@ -101,14 +101,14 @@ class Found(NamedTuple):
 
 
 class Aggregator:
-    """The aggregated API servers behind one server; `generation` grows with every change of what they serve."""
+    """The aggregated API servers of one server; `generation` increases with every change of what they serve."""
 
     def __init__(self, backend: Backend, dialer: Dialer) -> None:
         self._backend = backend
         self._dialer = dialer
         self._sessions: dict[GroupVersion, Sessions] = {}
         self.services: dict[GroupVersion, RemoteService] = {}
-        """By group and version; nothing else is looked at as long as this is empty."""
+        """Services by group and version; while it is empty, requests check nothing else."""
         self.behind: dict[str, set[str]] = {}
         """The names of the services behind them, by namespace."""
         self.found: dict[GroupVersion, Found] = {}
@@ -116,13 +116,13 @@ class Aggregator:
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Know the APIServices in the store, from now on."""
+        """Follow the APIServices in the store while this context is active."""
         with self._backend.store.listening(PREFIX, lambda _: self.sync()):
             self.sync()
             yield
 
     def sync(self) -> None:
-        """Read the APIServices as they are now."""
+        """Read the current APIServices."""
         read = (remote_service(decode(each.value)) for each in self._backend.store.list(PREFIX).items)
         services = {each.key: each for each in read if each is not None and not self._is_own(each.key)}
         if services != self.services:
@@ -135,27 +135,27 @@ class Aggregator:
             self.generation += 1
 
     def _is_own(self, key: GroupVersion) -> bool:
-        """Return True for what this server serves, whatever users write: without it, it could not be mended."""
+        """Return True for versions that this server always serves: users could not repair a cluster without them."""
         if not key[0]:
             return True
         types = self._backend.registry.of_version(*key)
         return key not in REPLACEABLE and any(not each.is_custom for each in types)
 
     def of_path(self, path: str) -> RemoteService | None:
-        """Return the service that a path belongs to; None if that is this server."""
+        """Return the service of a path; None if this server serves it."""
         if not path.startswith("/apis/"):
             return None
         parts = path.split("/", 4)
         return self.services.get((parts[2], parts[3])) if len(parts) > 3 else None
 
     def note(self, key: GroupVersion, found: Found) -> None:
-        """Keep what a server serves."""
+        """Record what a server serves."""
         if key in self.services and self.found.get(key) != found:
             self.found[key] = found
             self.generation += 1
 
     def kinds(self) -> tuple[list[Resource], list[str]]:
-        """Return the kinds whose collections can be deleted, and the versions of groups whose server is away."""
+        """Return the kinds whose collections can be deleted, and the group versions whose server is unavailable."""
         kinds, away = [], []
         for (group, version), service in self.services.items():
             resources = self.found.get(service.key, Found()).resources
@@ -167,12 +167,12 @@ class Aggregator:
         return kinds, away
 
     def sessions(self, service: RemoteService) -> Sessions:
-        """The connections of users to a server."""
+        """Return the connections of users to a server."""
         made = Sessions(MOST_CONNECTIONS, MOST_OF_TENANT, f"the server of APIService {service.name}")
         return self._sessions.setdefault(service.key, made)
 
     def target(self, service: RemoteService) -> Target:
-        """Return the address of a server now; raises CallError if the service leads nowhere."""
+        """Return the current address of a server; raises CallError if the service has none."""
         try:
             authority = base64.b64decode(service.bundle).decode()
         except (binascii.Error, ValueError) as error:
@@ -189,7 +189,7 @@ class Aggregator:
 
 
 def remote_service(obj: Mapping[str, Any]) -> RemoteService | None:
-    """Return an APIService; None for one of this server itself."""
+    """Parse an APIService; return None for one of this server."""
     spec, conditions = obj.get("spec") or {}, (obj.get("status") or {}).get("conditions") or ()
     service = spec.get("service")
     if service is None:

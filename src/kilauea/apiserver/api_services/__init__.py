@@ -1,6 +1,6 @@
-"""APIServices, the objects that say which server serves a group version: the controllers that keep them up to date.
+"""Controllers of APIServices, the objects that assign group versions to servers.
 
-`registration.py` keeps those of this server itself, `availability.py` asks whether other servers answer and what they
-serve. `authentication.py` tells other servers by which certificate they know this one. What follows from APIServices
-for requests is in `kilauea.apiserver.aggregator`.
+`registration.py` maintains those of this server, `availability.py` checks that other servers respond and what they
+serve. `authentication.py` publishes the certificate authorities with which other servers verify this one. The handling
+of requests is in `kilauea.apiserver.aggregator`.
 """

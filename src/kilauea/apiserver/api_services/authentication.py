@@ -1,4 +1,4 @@
-"""The ConfigMap from which other API servers learn what to trust: authorities of clients and of the front proxy."""
+"""The ConfigMap with the authorities that other API servers trust: of clients and of the front proxy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Checks, with limits, that the aggregated API servers respond and what they serve, and writes the condition.
+"""Checks that aggregated API servers respond and what they serve, and writes the condition.
 
-Each APIService is looked at every half minute, and at once when it, its service or the endpoints of that change. A
-server is asked once at a time, has a few seconds to answer, and more than a few megabytes of an answer are not read.
+Each APIService is checked every half minute, and at once when it, its service or the service's endpoints change. A
+server gets one check at a time, with a timeout of a few seconds and a limit of a few megabytes for its response.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from kilauea.apiserver.streams.http_exchange import Answer, ExchangeError, excha
 
 log = logging.getLogger(__name__)
 CHECKER = User("system:kube-aggregator", groups=(GROUP_MASTERS,))
-"""As whom servers are asked: with this group, they always answer."""
+"""The user of the checks; servers always respond to this group."""
 CHECK_SECONDS = 5.0
-"""Seconds for each question."""
+"""Timeout of each request in seconds."""
 AGAIN_SECONDS, SOON_SECONDS = 30.0, 0.5
-"""Seconds from one check to the next, and after the first one that failed; those after each further one double."""
+"""Seconds from one check to the next, and after the first failure; doubled after each further one."""
 GATHER_SECONDS = 0.1
-"""Seconds for which changes gather."""
+"""Seconds for which changes are collected."""
 AT_A_TIME, SLOW_AT_A_TIME = 8, 4
-"""Servers that are asked at a time, and those of them that kept it waiting the last time."""
+"""Concurrent checks of servers, and those of servers that were slow the last time."""
 SLOW_SECONDS = 1.0
-"""Seconds of a check from which on a server is one that keeps it waiting."""
+"""Seconds of a check from which a server counts as slow."""
 LARGEST_DISCOVERY, LARGEST_DESCRIPTION = 2 * 1024 * 1024, 8 * 1024 * 1024
-"""Bytes of an answer that are read."""
+"""Maximum bytes of a response."""
 MOST_KINDS = 2000
 _SLICES = "/discovery.k8s.io/endpointslices/"
 _WATCHED = ("/core/services/", "/core/endpoints/", _SLICES)
@@ -60,7 +60,7 @@ PASSED = Verdict("True", "Passed", "all checks passed")
 
 
 class _Kind(msgspec.Struct, rename="camel"):
-    """An entry of an APIResourceList: the fields that discovery shows, as clients refuse all kinds for a wrong one."""
+    """An entry of an APIResourceList: the fields in discovery, where clients reject all kinds if one is invalid."""
 
     name: str
     kind: str
@@ -82,13 +82,13 @@ class _Watched:
     """The state of the checks of a server.
 
     Attributes:
-        specification: of the APIService, as it was looked at last.
-        facts: all that the last verdict depends on, besides the server.
+        specification: the last checked specification of the APIService.
+        facts: everything that the last verdict depends on, except the server.
         is_changed: True if any of these may have changed since.
-        due: when the server is to be asked again, by the clock of the loop.
-        failures: checks that failed, one after another.
+        due: the time of the next check, by the clock of the loop.
+        failures: the number of consecutive failed checks.
         is_slow: True if the last check took long.
-        task: the check that is under way.
+        task: the check in progress.
     """
 
     specification: object = None
@@ -106,7 +106,7 @@ class Availability:
     Args:
         api: the server.
         aggregator: its APIServices.
-        again: seconds from one check to the next.
+        again: the seconds from one check to the next.
     """
 
     def __init__(self, api: ApiServer, aggregator: Aggregator, again: float = AGAIN_SECONDS) -> None:
@@ -119,7 +119,7 @@ class Availability:
         self._concerned: set[tuple[str, str]] = set()
         """Namespace and name of the services that may have changed."""
         self._faults: dict[tuple[str, str, int], Verdict | None] = {}
-        """Verdicts of objects on a service and its port, until one of them changes."""
+        """Verdicts from the objects of a service and port, until one of them changes."""
         self._changed = asyncio.Event()
         self._turns, self._slow_turns = asyncio.Semaphore(AT_A_TIME), asyncio.Semaphore(SLOW_AT_A_TIME)
 
@@ -140,7 +140,7 @@ class Availability:
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
-        """Hear of changes, as long as there is anything to check."""
+        """Listen for changes while there are services to check."""
 
         def heard(_: object) -> None:
             if self._aggregator.services or self._watched:
@@ -153,7 +153,7 @@ class Availability:
             yield
 
     def _hear(self, events: Sequence[Event]) -> None:
-        """Note the services of APIServices that writes of services and endpoints concern."""
+        """Record the services of APIServices that are affected by writes of services and endpoints."""
         for event in events:
             namespace, name = event.key.rsplit("/", 2)[1:]
             followed = self._aggregator.behind.get(namespace)
@@ -178,7 +178,7 @@ class Availability:
             pass
 
     def _look(self, now: float) -> None:
-        """Begin the checks that are due, or whose facts may have changed."""
+        """Start the checks that are due or whose facts may have changed."""
         services, concerned = self._aggregator.services, self._concerned
         self._concerned = set()
         asked = {(each.namespace, each.service, each.port) for each in services.values()}
@@ -195,7 +195,7 @@ class Availability:
                 watched.task = asyncio.ensure_future(self._checked(service, watched))
 
     def _facts(self, service: RemoteService) -> object:
-        """All that a verdict depends on, besides the server."""
+        """Return everything that a verdict depends on, except the server."""
         fault = self._fault(service)
         if fault is not None:
             return service.specification, fault
@@ -205,7 +205,7 @@ class Availability:
             return service.specification, str(error)
 
     async def _checked(self, service: RemoteService, watched: _Watched) -> None:
-        """Check a service if that is due or its facts have changed, write the verdict, and plan the next check."""
+        """Check a service if due or its facts have changed, write the verdict, and schedule the next check."""
         loop = asyncio.get_running_loop()
         try:
             async with self._slow_turns if watched.is_slow else self._turns:
@@ -231,11 +231,11 @@ class Availability:
             self._changed.set()
 
     def _pause(self, failures: int) -> float:
-        """Seconds until the next check, after this many that failed."""
+        """Return the seconds until the next check, after this many failures."""
         return min(self._again, SOON_SECONDS * 2.0 ** (failures - 1)) if failures else self._again
 
     async def check(self, service: RemoteService) -> tuple[Verdict, Resources | None]:
-        """Return the condition of a service, and the entries of the APIResourceList of its server, if it gives one."""
+        """Return the condition of a service, and the entries of its server's APIResourceList, if any."""
         fault = self._fault(service)
         if fault is not None:
             return fault, None
@@ -255,14 +255,14 @@ class Availability:
         return PASSED, await asyncio.to_thread(_resources, body)
 
     def _fault(self, service: RemoteService) -> Verdict | None:
-        """A verdict that objects give already; None if the server is to be asked."""
+        """Return a verdict from objects alone; None if the server must be checked."""
         key = service.namespace, service.service, service.port
         if key not in self._faults:
             self._faults[key] = self._fault_of_objects(service)
         return self._faults[key]
 
     def _fault_of_objects(self, service: RemoteService) -> Verdict | None:
-        """The same, as Kubernetes words it."""
+        """Return such a verdict with the messages of Kubernetes."""
         where = f'service/{service.service} in "{service.namespace}"'
         stored = self._store.get(f"/core/services/{service.namespace}/{service.service}")
         if stored is None:
@@ -286,7 +286,7 @@ class Availability:
         return None
 
     async def _describe(self, service: RemoteService, resources: Resources) -> None:
-        """Note what a server serves, and then how it describes that; what is known outlasts one that is away."""
+        """Record the resources of a server, and their OpenAPI; both are kept while it is unavailable."""
         known, path = self._aggregator.found.get(service.key, Found())._replace(resources=resources), service.path
         self._aggregator.note(service.key, known)
         v3 = await self._description(service, f"/openapi/v3{path}")
@@ -296,7 +296,7 @@ class Availability:
         self._aggregator.note(service.key, found)
 
     async def _description(self, service: RemoteService, where: str) -> bytes | None:
-        """The description at a path; empty where there is none, None if that cannot be told."""
+        """Return the OpenAPI document at a path; empty if the server has none, None if that is unknown."""
         try:
             code, body = await self._ask(service, where, LARGEST_DESCRIPTION)
         except (CallError, ExchangeError, OSError):
@@ -304,12 +304,12 @@ class Availability:
         return body if code == 200 else b""
 
     async def _ask(self, service: RemoteService, path: str, largest: int) -> tuple[int, bytes]:
-        """Return code and body of an answer.
+        """Return code and body of a response.
 
         Raises:
-            CallError: there is none in time, or it is too large.
-            ExchangeError: it is not HTTP.
-            OSError: it breaks off.
+            CallError: the request timed out, or the response is too large.
+            ExchangeError: the response is not HTTP.
+            OSError: the connection was lost.
         """
         try:
             async with asyncio.timeout(CHECK_SECONDS):
@@ -327,7 +327,7 @@ class Availability:
             raise CallError("context deadline exceeded") from error
 
     async def _write(self, name: str, verdict: Verdict) -> None:
-        """Write the condition, unless it is there already."""
+        """Write the condition, unless it is already set."""
         stored = self._store.get(f"{PREFIX}{name}")
         if stored is None:
             return
@@ -352,7 +352,7 @@ def _is_ready(piece: Mapping[str, Any], name: str) -> bool:
 
 
 def _has_address(stored: Any, name: str) -> bool:
-    """Return True if Endpoints, where there are any, have an address and a port of this name."""
+    """Return True if Endpoints exist and have an address and a port of this name."""
     subsets = (decode(stored.value).get("subsets") or ()) if stored is not None else ()
     return any(
         each.get("addresses") and any((port.get("name") or "") == name for port in each.get("ports") or ())
@@ -372,7 +372,7 @@ async def _limited(answer: Answer, largest: int) -> bytes:
 
 
 def _resources(body: bytes) -> Resources | None:
-    """Return the entries of an APIResourceList; None if it is none."""
+    """Return the entries of an APIResourceList; None if the body is not one."""
     try:
         msgspec.json.decode(body, type=_Kinds)
         entries = msgspec.json.decode(body)["resources"]

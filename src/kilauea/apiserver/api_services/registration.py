@@ -1,6 +1,6 @@
-"""Maintains the APIServices for what this server serves itself: built-in group versions, and those of definitions.
+"""Maintains the APIServices of this server: for built-in group versions, and those of definitions.
 
-Resource metrics have none: a server for them that is installed brings its own, and takes over.
+Resource metrics have none: an installed metrics server brings its own and takes over.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GROUP = "apiregistration.k8s.io"
 """The only group without APIServices, as in Kubernetes."""
 LABEL = "kube-aggregator.kubernetes.io/automanaged"
 GATHER_SECONDS = 0.1
-"""Seconds for which changes gather."""
+"""Seconds for which changes are collected."""
 _PATH = f"/apis/{GROUP}/v1/apiservices"
 _AGENT = {"user-agent": "kube-apiserver/kilauea"}
 
@@ -44,7 +44,7 @@ class Registration:
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Hear of changes of definitions and APIServices, which `run` follows."""
+        """Listen for changes of definitions and APIServices, which `run` handles."""
 
         def heard(_: object) -> None:
             self._changed.set()
@@ -53,7 +53,7 @@ class Registration:
             yield
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Handle changes until cancelled."""
         while True:
             await self._changed.wait()
             await asyncio.sleep(GATHER_SECONDS)
@@ -64,7 +64,7 @@ class Registration:
                 log.warning("%s", error)
 
     async def write(self) -> None:
-        """Make what is missing, mend what was changed, and delete what is served no longer.
+        """Create missing APIServices, restore changed ones, and delete those no longer served.
 
         Raises:
             RuntimeError: one cannot be stored.
@@ -81,13 +81,13 @@ class Registration:
                 await self._ask("PUT", name, 200, 404, 409, body={**obj, **wanted[name], "metadata": obj["metadata"]})
 
     def _wanted(self) -> dict[str, Object]:
-        """The APIServices by name."""
+        """Return the desired APIServices by name."""
         types = [each for each in self._registry if each.told_schema is None and each.group != GROUP]
         versions = dict.fromkeys((each.group, each.version, each.is_custom) for each in types)
         return {f"{version}.{group}": _local(group, version, custom) for group, version, custom in versions}
 
     async def _put(self, name: str, obj: Object) -> None:
-        """Make one; one that was made meanwhile stays."""
+        """Create an APIService, unless it was created meanwhile."""
         body = msgspec.json.encode(obj)
         answer = await self._own.handle(ApiRequest("POST", _PATH, headers=_AGENT, body=body, user=SELF))
         check_own(answer, f"{_PATH}/{name}", 201, 409)
@@ -103,7 +103,7 @@ def _is_managed(obj: Mapping[str, Any]) -> bool:
 
 
 def _local(group: str, version: str, custom: bool) -> Object:
-    """An APIService of this server, as Kubernetes labels it."""
+    """Return an APIService of this server, with the labels of Kubernetes."""
     spec: Object = {
         "groupPriorityMinimum": group_priority(group),
         "version": version,

@@ -20,9 +20,9 @@ _INTEGERS = range(-(2**63), 2**63)
 
 
 def table_form(columns: Sequence[Mapping[str, Any]]) -> TableForm:
-    """The form of a definition's columns; the age alone if there are none.
+    """Return the table form of a definition's columns; only the age if it has none.
 
-    As with Kubernetes, the table ends before the first column whose path cannot be read.
+    As in Kubernetes, the table ends before the first column whose path is invalid.
     """
     readable = takewhile(lambda each: path_fault(each) is None, columns)
     specified = list(readable) if columns else [_AGE]
@@ -35,7 +35,7 @@ def table_form(columns: Sequence[Mapping[str, Any]]) -> TableForm:
 
 
 def path_fault(column: Mapping[str, Any]) -> str | None:
-    """The reason why the path of a column cannot be read; None if it can."""
+    """Return the error in the path of a column; None if valid."""
     try:
         parse_json_path(column["jsonPath"])
     except JsonPathError as error:
@@ -44,7 +44,7 @@ def path_fault(column: Mapping[str, Any]) -> str | None:
 
 
 def column_warnings(definition: Object) -> Iterator[str]:
-    """A warning for each version whose table ends before a column that cannot be read."""
+    """Yield a warning for each version whose table ends before an invalid column."""
     for index, version in enumerate(definition["spec"].get("versions") or ()):
         for number, column in enumerate(version.get("additionalPrinterColumns") or ()):
             fault = path_fault(column)
@@ -62,7 +62,7 @@ def _column(column: Mapping[str, Any]) -> Column:
 
 
 def _cell(column: Mapping[str, Any], obj: Object, now: int, budget: Budget) -> Any:
-    """The first value of a column: null where there is none, or none of the column's type."""
+    """Return the first value of a column; null if missing or not of the column's type."""
     found = find(column["jsonPath"], obj, budget)
     if not found:
         return None
@@ -79,17 +79,17 @@ def _cell(column: Mapping[str, Any], obj: Object, now: int, budget: Budget) -> A
 
 
 def _integer(value: float) -> int:
-    """A number cut to an integer; one that Go's int64 cannot hold becomes its least."""
+    """Truncate a number to an integer; one beyond Go's int64 becomes its minimum."""
     return int(value) if int(value) in _INTEGERS else _INTEGERS.start
 
 
 def _number(value: float) -> int | float:
-    """A number as Go writes it in JSON: without a fraction where it has none."""
+    """Return a number as Go writes it in JSON: whole numbers without a fraction."""
     return int(value) if value.is_integer() and abs(value) < 1e21 else value
 
 
 def _text(value: Any) -> str:
-    """A value as Go prints it: text as it is, objects and lists as JSON."""
+    """Format a value as Go does: strings unchanged, objects and lists as JSON."""
     if value is None:
         return "<no value>"
     if isinstance(value, bool):

@@ -23,16 +23,16 @@ COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 APPROVAL = "api-approved.kubernetes.io"
 _SCHEMA = 40
-"""Bytes of a schema that are as much work as a character of a rule."""
+"""Bytes of a schema that take as long as a character of a rule."""
 _RULE = 10
-"""Characters that are as much work as what each rule takes, however short."""
+"""Characters that take as long as the overhead of each rule."""
 _PROTECTED = (".k8s.io", ".kubernetes.io")
 
 
 def check_definition(definition: Object, old: Object | None = None) -> list[Cause]:
     """Return the errors in a definition; its metadata is checked elsewhere.
 
-    Rules of a version whose schema stays as it is in `old` are not checked: they were accepted.
+    Rules of a version whose schema is unchanged from `old` are not checked again.
     """
     spec = definition["spec"]
     names = spec.get("names") or {}
@@ -54,7 +54,7 @@ def check_definition(definition: Object, old: Object | None = None) -> list[Caus
 
 
 def weight_of(definition: Object) -> int:
-    """The work of checking a definition, in characters of expressions; a schema is as much as a part of its size."""
+    """Return the work of checking a definition, in characters of expressions; a schema counts for part of its size."""
     versions = definition["spec"].get("versions") or ()
     size = len(msgspec.json.encode(versions)) // _SCHEMA
     return size if size > LIGHT_CHECK else size + sum(_rules_weight(_schema_of(each))[0] for each in versions)
@@ -66,7 +66,7 @@ def _schema_of(version: Object) -> Raw:
 
 
 def _rules_weight(schema: Raw) -> tuple[int, int]:
-    """The characters of the rules of a schema, with a part for all that they see; and how many schemas there are."""
+    """Return the characters of the rules of a schema, with a part for the accessed schemas, and their number."""
     weight, count = 0, 1
     properties = schema.get("properties")
     inner = properties.values() if isinstance(properties, dict) else ()
@@ -81,7 +81,7 @@ def _rules_weight(schema: Raw) -> tuple[int, int]:
 
 
 def _texts(rule: Any) -> Iterator[str]:
-    """The expressions of a rule."""
+    """Yield the expressions of a rule."""
     for key in ("rule", "messageExpression"):
         text = rule.get(key) if isinstance(rule, dict) else None
         if isinstance(text, str):
@@ -89,7 +89,7 @@ def _texts(rule: Any) -> Iterator[str]:
 
 
 def check_change(definition: Object, old: Object) -> list[Cause]:
-    """Check that the scope and the kind stay, once objects may exist."""
+    """Check that the scope and the kind do not change once objects may exist."""
     conditions = {each["type"]: each["status"] for each in (old.get("status") or {}).get("conditions") or []}
     if conditions.get("Established") != "True":
         return []
@@ -115,7 +115,7 @@ def _group(group: str) -> Iterator[Cause]:
 
 
 def _approval(definition: Object) -> Iterator[Cause]:
-    """Groups of Kubernetes itself need a note that the definition was approved."""
+    """Check that a definition in a group of Kubernetes has the approval annotation."""
     group = f".{definition['spec'].get('group', '')}"
     annotations = definition["metadata"].get("annotations") or {}
     if group.endswith(_PROTECTED) and not annotations.get(APPROVAL):
@@ -156,7 +156,7 @@ def _names(names: Object) -> Iterator[Cause]:
 
 
 def _schemas(definition: Object | None) -> dict[str, Any]:
-    """The schemas of the versions of a definition."""
+    """Return the schemas of the versions of a definition."""
     versions = (definition or {}).get("spec", {}).get("versions") or []
     return {each.get("name", ""): (each.get("schema") or {}).get("openAPIV3Schema") for each in versions}
 
@@ -181,7 +181,7 @@ def _versions(spec: Object, accepted: Raw) -> Iterator[Cause]:
 
 
 def _shared(spec: Object, accepted: Raw) -> Iterator[Cause]:
-    """The parts that all versions share, whose errors are reported as if they were in the specification itself."""
+    """Check the parts that all versions share, whose errors have the path of the specification."""
     versions = spec.get("versions") or []
     if versions:
         yield from _parts(versions[0], "spec", _shared_parts(versions), accepted)
@@ -195,7 +195,7 @@ _PARTS = frozenset(("schema", "subresources", "additionalPrinterColumns", "selec
 
 
 def _parts(version: Object, path: str, parts: frozenset[str], accepted: Raw) -> Iterator[Cause]:
-    """Some parts of a version, which stand at a path: that of the version, or of the specification."""
+    """Check some parts of a version, at the path of the version or of the specification."""
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if "schema" in parts:
         if schema is None:
@@ -268,7 +268,7 @@ def _selectable(field: Raw, schema: Raw, path: str) -> Iterator[Cause]:
 
 
 def _conversion(spec: Object) -> Iterator[Cause]:
-    """The strategy is known, and a webhook has an address and a version of reviews that is known."""
+    """Check the conversion strategy, and the address and review versions of a webhook."""
     conversion = spec.get("conversion") or {}
     strategy, webhook = conversion.get("strategy", "None"), conversion.get("webhook") or {}
     if strategy not in ("None", "Webhook"):

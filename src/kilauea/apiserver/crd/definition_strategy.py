@@ -1,4 +1,4 @@
-"""Rules for CustomResourceDefinitions as objects: names get defaults, and instances are deleted first."""
+"""Rules for CustomResourceDefinitions: names get defaults, and instances are deleted first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-"""Finalizer that holds up a definition until its instances are gone."""
+"""Finalizer that keeps a definition until its instances are deleted."""
 _GOING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
 
 
@@ -22,7 +22,7 @@ class DefinitionStrategy(Strategy):
     deletes_plainly = True
 
     def default(self, obj: Object) -> None:
-        """The names that follow from the kind."""
+        """Set the names that derive from the kind."""
         names = obj.get("spec", {}).get("names")
         if not isinstance(names, dict):
             return
@@ -33,7 +33,7 @@ class DefinitionStrategy(Strategy):
             names["listKind"] = f"{kind}List"
 
     def prepare_create(self, obj: Object) -> None:
-        """A new definition is not yet served."""
+        """Initialize the status of a definition that is not served yet."""
         super().prepare_create(obj)
         obj["status"] = {
             "conditions": None,
@@ -42,7 +42,7 @@ class DefinitionStrategy(Strategy):
         }
 
     def prepare_update(self, obj: Object, old: Object) -> None:
-        """The status stays, but for the versions that objects may be stored in."""
+        """Keep the status, except the versions in which objects may be stored."""
         super().prepare_update(obj, old)
         known = (obj.get("status") or {}).get("storedVersions") or []
         new = [each for each in _stored(obj) if each not in known]
@@ -50,7 +50,7 @@ class DefinitionStrategy(Strategy):
             obj["status"] = {**(obj.get("status") or {}), "storedVersions": [*known, *new]}
 
     def prepare_delete(self, obj: Object) -> None:
-        """Instances go first."""
+        """Mark the definition as terminating, so that instances are deleted first."""
         finalizers = obj["metadata"].setdefault("finalizers", [])
         if CLEANUP not in finalizers:
             finalizers.append(CLEANUP)
@@ -70,28 +70,28 @@ class DefinitionStrategy(Strategy):
         return check_change(obj, old)
 
     def warnings(self, obj: Object) -> list[str]:
-        """Return the columns of tables that cannot be shown, and formats that mean nothing."""
+        """Return warnings about invalid printer columns and unknown formats."""
         return [*column_warnings(obj), *format_warnings(obj)]
 
     def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
-        """Return the same of an update, of formats only those that are new."""
+        """Return the same warnings for an update, but only for new formats."""
         if obj["spec"] == old["spec"]:
             return []
         return [*column_warnings(obj), *format_warnings(obj, old)]
 
 
 def _checked(obj: Object, old: Object | None = None) -> list[Cause]:
-    """The errors in a definition; those of a large one are found elsewhere, once for all tries to write it."""
+    """Return the errors in a definition; a large one is checked in another process, once for all attempts to write."""
     parts = [None if each is None else _part(each) for each in (obj, old)]
     return causes_of("definition", check_definition, *parts, weight=weight_of(obj))
 
 
 def _part(obj: Object) -> Object:
-    """The part of a definition that is checked."""
+    """Return the checked part of a definition."""
     metadata = {key: value for key, value in obj["metadata"].items() if key in ("name", "annotations")}
     return {"metadata": metadata, "spec": obj["spec"]}
 
 
 def _stored(obj: Object) -> list[str]:
-    """The version that objects are stored in from now on."""
+    """Return the storage version, in a list."""
     return [each["name"] for each in obj["spec"].get("versions") or [] if each.get("storage")]

@@ -1,4 +1,4 @@
-"""Formats in the schemas of definitions: those that have a meaning."""
+"""Known formats in the schemas of definitions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _KNOWN = {
     "integer": frozenset(("int32", "int64")),
     "number": frozenset(("double", "float")),
 }
-"""The formats that mean something for values of a type, as Kubernetes has them."""
+"""The formats that Kubernetes knows, by type."""
 _NONE: frozenset[str] = frozenset()
 
 
 def format_warnings(definition: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
-    """A warning for each format in a definition that means nothing, and that an older definition did not have."""
+    """Return a warning for each unknown format in a definition that an older definition did not have."""
     known = _unrecognized(old) if old is not None else set()
     return [f'unrecognized format "{each}"' for each in sorted(_unrecognized(definition) - known)]
 
@@ -32,7 +32,7 @@ def _unrecognized(definition: dict[str, Any]) -> set[str]:
 
 
 def _below(raw: Raw) -> Iterator[str]:
-    """The formats that mean nothing at and below a schema."""
+    """Yield the unknown formats at and below a schema."""
     given = raw.get("format")
     if given and given not in _KNOWN.get(raw.get("type", ""), _NONE):
         yield given

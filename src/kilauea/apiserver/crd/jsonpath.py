@@ -1,6 +1,7 @@
-"""The JSONPath of printer columns, read as client-go reads it.
+"""The JSONPath of printer columns, as in client-go.
 
-Fields, `[index]`, `[start:end:step]`, `[*]`, `['key']`, unions, `..`, and filters that compare two paths or constants.
+It supports fields, `[index]`, `[start:end:step]`, `[*]`, `['key']`, unions, `..`, and filters that compare two paths or
+constants.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from kilauea.apiserver.crd import jsonpath_steps as steps
 from kilauea.apiserver.crd.jsonpath_steps import Budget, FindError, Step
 
 DEPTH = 16
-"""Filters within filters."""
+"""Maximum depth of nested filters."""
 LONGEST = 1000
-"""Characters of a path."""
+"""Maximum characters of a path."""
 _FIELD = re.compile(r"(?:\\.?|[^\\ \t\r\n.,\[\]$@{}])*", re.DOTALL)
 _WORD = re.compile(r"[^ \t\r\n.,\[\]$@{}]*")
 _NUMBER = re.compile(r"[+-]?[\d.]*")
@@ -28,12 +29,12 @@ _DIGITS = 9
 
 
 class JsonPathError(ValueError):
-    """A path that cannot be read; the message says where."""
+    """A path is invalid; the message has the position."""
 
 
 @remembered(1024)
 def parse_json_path(text: str) -> tuple[Step, ...]:
-    """The steps of a path such as `.spec.items[*].name`.
+    """Parse a path such as `.spec.items[*].name`.
 
     Raises:
         JsonPathError: it cannot be read.
@@ -44,12 +45,12 @@ def parse_json_path(text: str) -> tuple[Step, ...]:
 
 
 def find(text: str, obj: Any, budget: Budget | None = None) -> list[Any]:
-    """All values at a path; none where the path does not fit the object, or nothing of the budget is left.
+    """Return all values at a path; none if the path does not fit the object, or the budget is exhausted.
 
     Args:
         text: the path.
         obj: the object.
-        budget: the values that may still be found, with other paths together; None for this path alone.
+        budget: the remaining number of values, shared with other paths; None for this path alone.
 
     Raises:
         JsonPathError: it cannot be read.
@@ -61,7 +62,7 @@ def find(text: str, obj: Any, budget: Budget | None = None) -> list[Any]:
 
 
 class _Parser:
-    """Reads the text of one path."""
+    """Parses the text of one path."""
 
     def __init__(self, text: str, depth: int) -> None:
         self._text = text
@@ -71,7 +72,7 @@ class _Parser:
             raise JsonPathError(f"more than {DEPTH} filters in each other")
 
     def steps(self) -> tuple[Step, ...]:
-        """All steps."""
+        """Return all steps."""
         found: list[Step] = []
         while self._at < len(self._text):
             if self._text[self._at] in " @$":
@@ -146,7 +147,7 @@ class _Parser:
 
 
 def _end_of_filter(text: str, start: int) -> int:
-    """The place of the `)` that closes a filter; one within the first quotes does not."""
+    """Return the index of the `)` that closes a filter; one within the first quotes does not count."""
     quote, closed = "", False
     for at in range(start, len(text)):
         char = text[at]
@@ -186,7 +187,7 @@ def _word(text: str) -> Step:
 
 
 def _unquoted(text: str) -> str:
-    """A text in quotes with its escapes replaced."""
+    """Return a quoted text with its escapes replaced."""
     if "\\" not in text:
         return text
     try:

@@ -1,4 +1,4 @@
-"""Steps of a JSONPath: from the values found so far to those one step further, as client-go walks them."""
+"""Steps of a JSONPath: functions from the current values to those one step further, as in client-go."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from typing import Any
 Values = list[Any]
 
 LIMIT = 100_000
-"""Values that all steps of all columns may find in one object: filters and repeated `..` and `[0,0]` multiply them."""
+"""Maximum number of values for all columns of one object: filters and repeated `..` and `[0,0]` multiply them."""
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 _ORDERED = (str, int, float)
 
 
 class FindError(ValueError):
-    """A path that does not fit the values."""
+    """A path does not fit the values."""
 
 
 class TooManyValues(FindError):
-    """A path that finds more values than it may."""
+    """A path finds too many values."""
 
 
 class Budget:
-    """The values that may still be found."""
+    """The remaining number of values."""
 
     def __init__(self) -> None:
         self._left = LIMIT
 
     def spend(self, count: int) -> None:
-        """Take some values off.
+        """Subtract a number of values.
 
         Raises:
-            TooManyValues: there are not so many left.
+            TooManyValues: fewer are left.
         """
         self._left -= count
         if self._left < 0:
             raise TooManyValues(f"more than {LIMIT:,} values")
 
     def taken(self, values: Iterable[Any]) -> Values:
-        """The values as a list, each of them taken off."""
+        """Return the values as a list, subtracting each."""
         found = []
         for value in values:
             self.spend(1)
@@ -52,7 +52,7 @@ Step = Callable[[Values, Budget], Values]
 
 
 def walk(steps: Sequence[Step], values: Values, budget: Budget) -> Values:
-    """The values that are found after all steps."""
+    """Return the values after all steps."""
     for step in steps:
         budget.spend(len(values) + 1)
         values = step(values, budget)
@@ -60,22 +60,22 @@ def walk(steps: Sequence[Step], values: Values, budget: Budget) -> Values:
 
 
 def field(name: str) -> Step:
-    """The values of a field; objects without it, and what is not an object, have none."""
+    """Return a step to a field; objects without it and other values yield none."""
     return lambda values, _: [value[name] for value in values if isinstance(value, dict) and name in value]
 
 
 def constant(wanted: Any) -> Step:
-    """A number, or true or false, for each value."""
+    """Return a step that yields a number or boolean for each value."""
     return lambda values, _: [wanted] * len(values)
 
 
 def text(wanted: str) -> Step:
-    """A text, once."""
+    """Return a step that yields a text once."""
     return lambda _, __: [wanted]
 
 
 def unknown_word(word: str) -> Step:
-    """A word that has no meaning in a column."""
+    """Return a step for an unsupported word."""
 
     def step(_: Values, __: Budget) -> Values:
         raise FindError(f"unrecognized identifier {word}")
@@ -84,12 +84,12 @@ def unknown_word(word: str) -> Step:
 
 
 def every(values: Values, budget: Budget) -> Values:
-    """All values of objects and items of lists."""
+    """Return all values of objects and items of lists."""
     return budget.taken(each for value in values for each in _parts(value))
 
 
 def descend(values: Values, budget: Budget) -> Values:
-    """All objects and lists, at any depth, that are not empty."""
+    """Return all objects and lists, at any depth, that are not empty."""
     return budget.taken(each for value in values for each in _below(value, budget))
 
 
@@ -111,18 +111,18 @@ def _below(value: Any, budget: Budget) -> Iterator[Any]:
 
 
 def union(branches: Sequence[Sequence[Step]]) -> Step:
-    """The values of several paths, one after another."""
+    """Return a step that yields the values of several paths in order."""
     return lambda values, budget: [each for steps in branches for each in walk(steps, values, budget)]
 
 
 def items(start: int | None, end: int | None, pace: int | None, single: bool) -> Step:
-    """A range of the items of lists.
+    """Return a step to a range of the items of lists.
 
     Args:
-        start: the first, counted from the end if negative; None for the first of all.
-        end: the one behind the last, in the same way; None for all others.
-        pace: distance between two; None for 1.
-        single: only the item at `start` is wanted, and `end` follows from it.
+        start: the first index, counted from the end if negative; None for 0.
+        end: the index after the last, likewise; None for the length.
+        pace: the step between indexes; None for 1.
+        single: True to select only the item at `start`, ignoring `end`.
     """
     return lambda values, budget: budget.taken(
         each for value in values if value is not None for each in _slice(value, start, end, pace, single)
@@ -146,12 +146,12 @@ def _slice(value: Any, start: int | None, end: int | None, pace: int | None, sin
 
 
 def having(condition: Sequence[Step]) -> Step:
-    """The items for which a path finds a value."""
+    """Return a step to the items for which a path finds a value."""
     return partial(_filtered, lambda item, budget: _has(condition, item, budget))
 
 
 def comparing(left: Sequence[Step], operator: str, right: Sequence[Step]) -> Step:
-    """The items for which a comparison of two paths holds."""
+    """Return a step to the items for which a comparison of two paths holds."""
 
     def passes(item: Any, budget: Budget) -> bool:
         return _holds(walk(left, [item], budget), operator, walk(right, [item], budget))
@@ -174,11 +174,11 @@ def _has(condition: Sequence[Step], item: Any, budget: Budget) -> bool:
     except TooManyValues:
         raise
     except FindError:
-        return True  # client-go looks only at the values before the error, which are there
+        return True  # client-go checks only the values before the error, which exist
 
 
 def _holds(lefts: Values, operator: str, rights: Values) -> bool:
-    """Compare the only value on each side; nothing holds for a value that is missing."""
+    """Compare the single value on each side; False if a value is missing."""
     if not lefts or not rights:
         return False
     if len(lefts) > 1 or len(rights) > 1:

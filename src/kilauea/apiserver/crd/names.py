@@ -1,4 +1,4 @@
-"""Accepted names of a definition, each of which is unique in its group; and the conditions that show them."""
+"""Accepted names of a definition, which must be unique in its group, and the conditions that report them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ ESTABLISHED, NAMES_ACCEPTED, TERMINATING = "Established", "NamesAccepted", "Term
 
 
 class Taken(NamedTuple):
-    """Names that the other definitions of a group hold: of resources (plural, singular, short), and of kinds."""
+    """Names of the other definitions of a group: of resources (plural, singular, short), and of kinds."""
 
     resources: frozenset[str]
     kinds: frozenset[str]
 
 
 def taken_by(definitions: Iterable[Object]) -> Taken:
-    """The names that these definitions were given."""
+    """Return the accepted names of these definitions."""
     resources, kinds = set(), set()
     for each in definitions:
         names = (each.get("status") or {}).get("acceptedNames") or {}
@@ -28,7 +28,7 @@ def taken_by(definitions: Iterable[Object]) -> Taken:
 
 
 class AcceptedNames(NamedTuple):
-    """The names that a definition may use, and why not the others; `reason` is empty if all are accepted."""
+    """The accepted names of a definition, and the reason why others are not; `reason` is empty if all are accepted."""
 
     names: Object
     reason: str
@@ -36,7 +36,7 @@ class AcceptedNames(NamedTuple):
 
 
 def accept_names(definition: Object, taken: Taken) -> AcceptedNames:
-    """Accept the names of a definition that are not taken; for the others it keeps those it had."""
+    """Accept the names of a definition that are not taken; keep the old ones instead of the others."""
     wanted: Mapping[str, Any] = definition["spec"]["names"]
     names: Object = dict((definition.get("status") or {}).get("acceptedNames") or {"plural": "", "kind": ""})
     reason = message = ""
@@ -60,7 +60,7 @@ def accept_names(definition: Object, taken: Taken) -> AcceptedNames:
 
 
 def conditions_of(definition: Object, verdict: AcceptedNames) -> list[Object]:
-    """The conditions NamesAccepted and Established that follow from a verdict, without times."""
+    """Return the conditions NamesAccepted and Established for a verdict, without times."""
     accepted = not verdict.reason
     known = {each["type"]: each for each in (definition.get("status") or {}).get("conditions") or []}
     established = known.get(ESTABLISHED)
@@ -79,12 +79,12 @@ def conditions_of(definition: Object, verdict: AcceptedNames) -> list[Object]:
 
 
 def condition(kind: str, holds: bool, reason: str, message: str) -> Object:
-    """A condition without its time."""
+    """Return a condition without its time."""
     return {"type": kind, "status": "True" if holds else "False", "reason": reason, "message": message}
 
 
 def set_conditions(status: Object, conditions: Iterable[Object], now: str) -> bool:
-    """Put conditions into a status in the place of those of the same type; returns True if anything changed."""
+    """Set conditions in a status, replacing those of the same type; return True if anything has changed."""
     current: list[Object] = list(status.get("conditions") or [])
     changed = False
     for each in conditions:
@@ -115,5 +115,5 @@ def holds(definition: Mapping[str, Any], kind: str) -> bool:
 
 
 def has_condition(definition: Mapping[str, Any], kind: str) -> bool:
-    """Return True if a definition has a condition, true or not."""
+    """Return True if a definition has a condition, with any status."""
     return any(each["type"] == kind for each in (definition.get("status") or {}).get("conditions") or [])

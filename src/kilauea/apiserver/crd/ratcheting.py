@@ -15,25 +15,25 @@ _ABSENT = object()
 
 
 def new_causes(raw: Raw, causes: Iterable[Cause], obj: Any, old: Any) -> list[Cause]:
-    """The causes that stand at a part of the object which the update has changed."""
+    """Return the causes in parts of the object that the update has changed."""
     return [each for each in causes if _changed(raw, each, obj, old)]
 
 
 def _changed(raw: Raw, cause: Cause, obj: Any, old: Any) -> bool:
     steps: list[str | int] = [int(found[1]) if found[1] else found[2] for found in _STEP.finditer(cause.field)]
     if cause.reason == "FieldValueRequired":
-        steps = steps[:-1]  # it is the object around the field that is wrong
+        steps = steps[:-1]  # the error is in the object that contains the field
     for step in steps:
         raw, obj, old = _below(raw, step, obj, old)
         if obj is _ABSENT or old is _ABSENT:
             return True
-        if obj == old:  # nor does anything below it change, even in a list without keys
+        if obj == old:  # nothing below has changed either, even in a list without keys
             return False
     return bool(obj != old)
 
 
 def _below(raw: Raw, step: str | int, obj: Any, old: Any) -> tuple[Raw, Any, Any]:
-    """The schema, the new and the old value one step further down."""
+    """Return the schema, the new and the old value one step below."""
     if isinstance(step, int):
         items = raw.get("items") or {}
         item = obj[step] if isinstance(obj, list) and step < len(obj) else _ABSENT
@@ -45,7 +45,7 @@ def _below(raw: Raw, step: str | int, obj: Any, old: Any) -> tuple[Raw, Any, Any
 
 
 def _old_item(raw: Raw, item: Any, old: Any) -> Any:
-    """The old item of a list that is meant by a new one; only lists with keys tell."""
+    """Return the old item that corresponds to a new one, in lists with keys only."""
     keys = raw.get("x-kubernetes-list-map-keys")
     if not keys or not isinstance(item, dict) or not isinstance(old, list):
         return _ABSENT

@@ -1,4 +1,4 @@
-"""The CEL rules of a definition when it is written: their types, and their worst-case cost."""
+"""Checks of the CEL rules of a definition on write: types and worst-case cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kilauea.apiserver.status import Cause
 Raw = Mapping[str, Any]
 REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 OLD = re.compile(r"\boldSelf\b")
-"""A rule that this is found in speaks of a change."""
+"""Matches the expressions of transition rules."""
 _VARIABLES = frozenset({"self", "oldSelf"})
 _NAME = "selfType"
 _RESULTS = {"rule": ("bool", "cel expression must evaluate to a bool"),
@@ -25,7 +25,7 @@ _RESULTS = {"rule": ("bool", "cel expression must evaluate to a bool"),
 
 
 def check_rules(raw: Raw, path: str) -> Iterator[Cause]:
-    """Yield the errors in the rules of the schema of a kind, and in what they cost together."""
+    """Yield the errors in the rules of the schema of a kind, and in their total cost."""
     costs = RuleCosts(path)
     yield from _Node(raw, path, costs, is_root=True).check()
     yield from costs.total_causes()
@@ -33,7 +33,7 @@ def check_rules(raw: Raw, path: str) -> Iterator[Cause]:
 
 @dataclass(frozen=True)
 class _Node:
-    """A schema, and how many of its values an object may have; None if there is no limit."""
+    """A schema, and the maximum number of its values in an object; None without a limit."""
 
     raw: Raw
     path: str
@@ -62,7 +62,7 @@ class _Node:
 
 
 def _most_elements(raw: Raw) -> int | None:
-    """The largest number of values below a value; None if there is no limit."""
+    """Return the maximum number of values below a value; None without a limit."""
     if raw.get("type") == "array":
         most = raw.get("maxItems")
     elif raw.get("type") == "object" and raw.get("additionalProperties") is not None:
@@ -92,7 +92,7 @@ def _is_path(raw: Raw, path: str) -> bool:
 
 @dataclass(frozen=True)
 class _Values:
-    """The values that the rules of one schema see."""
+    """The variables of the rules of one schema."""
 
     node: _Node
     kind: Type
@@ -120,7 +120,7 @@ class _Values:
             yield invalid_value(f"{path}.optionalOldSelf", rule["optionalOldSelf"], message)
 
     def _expression(self, rule: Raw, key: str, path: str) -> Iterator[Cause]:
-        """One expression of a rule: its types, its result and its cost."""
+        """Check one expression of a rule: its types, result and cost."""
         text = rule[key].strip()
         old = optional_of(self.kind) if rule.get("optionalOldSelf") else self.kind
         wanted, words = _RESULTS[key]
@@ -140,5 +140,5 @@ class _Values:
             yield from self.node.costs.add("messageExpression", path, cost, 1)
 
     def _most_values(self) -> int:
-        """The largest number of values that a rule is applied to: without limits, as many as fit into a request."""
+        """Return the maximum number of values that a rule applies to: if unlimited, as many as fit into a request."""
         return LARGEST_REQUEST // (self.kind.least_bytes + 1) if self.node.count is None else self.node.count

@@ -1,4 +1,4 @@
-"""The estimated costs of the rules of a definition, and the messages about those beyond the limits of Kubernetes."""
+"""The estimated costs of the rules of a definition, and the errors about costs beyond the limits of Kubernetes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from kilauea.apiserver.fields import forbidden_field
 from kilauea.apiserver.status import Cause
 
 COST_OF_RULE = 10_000_000
-"""Cost that a rule may have with all values of an object that it is applied to."""
+"""Maximum cost of a rule for all values in an object."""
 COST_OF_DEFINITION = 100_000_000
-"""Cost that all rules of a version of a definition may have."""
+"""Maximum total cost of the rules of a version."""
 _NAMED = 4
-"""Rules that are named when all of them cost too much; those below a hundredth are not."""
+"""Maximum number of rules to name if the total cost is too high; those below a hundredth are not named."""
 _MOST = 2**64 - 1
 
 
 class RuleCosts:
-    """Adds up the costs of the rules below a path."""
+    """Sums up the costs of the rules below a path."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -25,7 +25,7 @@ class RuleCosts:
         self._expensive: list[tuple[int, str]] = []
 
     def add(self, name: str, path: str, cost: int, count: int) -> Iterator[Cause]:
-        """Count an expression that costs so much for each of this many values; yields an error beyond its limit."""
+        """Add the cost of an expression for each of `count` values; yield an error if it exceeds the limit."""
         whole = min(cost * count, _MOST)
         self._total = min(self._total + whole, _MOST)
         if whole >= COST_OF_DEFINITION // 100:
@@ -34,7 +34,7 @@ class RuleCosts:
             yield forbidden_field(path, exceeded(f"estimated {name} cost", whole, COST_OF_RULE))
 
     def total_causes(self) -> Iterator[Cause]:
-        """Yield the errors if all rules together cost too much: the most expensive ones, and the sum."""
+        """Yield the errors if the total cost is too high: the most expensive rules, and the sum."""
         if self._total <= COST_OF_DEFINITION:
             return
         worst = sorted(self._expensive, key=lambda each: -each[0])[:_NAMED]
@@ -46,7 +46,7 @@ class RuleCosts:
 
 
 def exceeded(name: str, cost: int, limit: int) -> str:
-    """The error about a cost beyond its limit."""
+    """Return the error about a cost beyond its limit."""
     factor = cost / limit
     shown = "more than 100x" if factor > 100 else f"{factor:f}x" if factor < 1.5 else f"{factor:.1f}x"
     advice = (

@@ -26,35 +26,35 @@ Raw = Mapping[str, Any]
 _MISSING = object()
 _VARIABLES = frozenset({"self", "oldSelf"})
 COST_OF_OBJECT = 10_000_000
-"""Cost that all rules of one object may have together, as in Kubernetes."""
+"""Maximum total cost of the rules of one object, as in Kubernetes."""
 LIGHT_COST = 40_000
-"""Cost up to which rules are evaluated at once: some ten milliseconds. More is evaluated in another process."""
+"""Cost up to which rules are evaluated at once, about ten milliseconds. Others are evaluated in another process."""
 WORK_OF_RULE, WORK_OF_CHARACTER = 20, 8
-"""Costs that take as long as all around the evaluation of a rule, and as compiling a character of it."""
+"""Costs of the overhead of a rule, and of compiling a character of it."""
 LONGEST_MESSAGE = 5 * 1024
-"""Bytes of a message that an expression may make."""
+"""Maximum bytes of the message from an expression."""
 
 
 class _TooLight(Exception):
-    """The rules of an object cost more than is evaluated at once."""
+    """The rules of an object cost too much to be evaluated at once."""
 
 
 class _OutOfBudget(Exception):
-    """No further rules are evaluated."""
+    """The total cost is too high; no further rules are evaluated."""
 
 
 @dataclass
 class Budget:
-    """The cost that is left for the rules of an object; `at_once` if more than that is evaluated elsewhere."""
+    """The remaining cost limit of the rules of an object; `at_once` if more is evaluated in another process."""
 
     left: int
     at_once: bool = False
 
     def begin(self, rule: ValidationRule) -> None:
-        """Count the work before a rule is evaluated, which takes time and is not among its costs.
+        """Count the work before the evaluation of a rule, which its cost does not include.
 
         Raises:
-            _TooLight: it is more than is done at once.
+            _TooLight: it is too much to be done at once.
         """
         if self.at_once:
             self.left -= WORK_OF_RULE + (0 if rule.is_compiled else WORK_OF_CHARACTER * len(rule.text))
@@ -62,13 +62,13 @@ class Budget:
                 raise _TooLight
 
     def run(self, program: Program, variables: Raw) -> Any:
-        """The value of a program.
+        """Return the value of a program.
 
         Raises:
             CelError: it fails.
-            CelCostError: it alone costs more than an expression may.
-            _TooLight: it costs more than is evaluated at once.
-            _OutOfBudget: the rules of the object cost more than they may together.
+            CelCostError: it exceeds the cost limit of an expression.
+            _TooLight: it costs too much to be evaluated at once.
+            _OutOfBudget: the rules of the object exceed their total cost limit.
         """
         limit = min(self.left, COST_OF_CALL)
         cost = limit
@@ -90,17 +90,17 @@ class Budget:
 
 @dataclass
 class ValidationRule:
-    """One rule. It is compiled when it is first used: a definition may have thousands.
+    """One rule. It is compiled on first use, as a definition may have thousands.
 
     Attributes:
         text: the expression.
-        name: of the definition, for the log.
-        message: for objects that break the rule.
-        message_text: an expression that makes the message.
-        reason: of the error.
-        field_path: of the error, below the value.
-        is_transition: True if it speaks of the old value.
-        optional_old: True if it sees `oldSelf` as an optional, and applies where there is no old value too.
+        name: the name of the definition, for the log.
+        message: the message for objects that violate the rule.
+        message_text: the expression of the message.
+        reason: the reason of the error.
+        field_path: the path of the error, below the value.
+        is_transition: True if it refers to the old value.
+        optional_old: True if `oldSelf` is an optional, and the rule also applies without an old value.
     """
 
     text: str
@@ -115,17 +115,17 @@ class ValidationRule:
 
     @property
     def is_compiled(self) -> bool:
-        """True if it has been used."""
+        """True if it is compiled."""
         return self._programs is not None
 
     @property
     def program(self) -> Program | None:
-        """The program; None if it cannot be compiled, and so is not enforced."""
+        """The compiled rule; None if it cannot be compiled, and so is not enforced."""
         return self._compiled()[0]
 
     @property
     def message_program(self) -> Program | None:
-        """The program that makes the message; None if there is none."""
+        """The compiled message expression; None if it has none."""
         return self._compiled()[1]
 
     def _compiled(self) -> tuple[Program | None, Program | None]:
@@ -133,7 +133,7 @@ class ValidationRule:
             try:
                 message = compiled(self.message_text, _VARIABLES) if self.message_text else None
                 self._programs = compiled(self.text, _VARIABLES), message
-            except CelError as error:  # of a definition that an older version has let in
+            except CelError as error:  # in a definition that an older version has accepted
                 log.warning("%s: a rule is not enforced: write the definition again to see why: %s", self.name, error)
                 self._programs = None, None
         return self._programs
@@ -141,7 +141,7 @@ class ValidationRule:
 
 @dataclass
 class RuleNode:
-    """The rules of a node of a schema, and of the nodes below that have any."""
+    """The rules of a schema node, and of the nodes below with rules."""
 
     raw: Raw
     rules: list[ValidationRule] = field(default_factory=list)
@@ -151,7 +151,7 @@ class RuleNode:
 
 
 def rules_of(raw: Raw, name: str = "") -> RuleNode | None:
-    """The rules of a schema; None if there are none. `name` is for the log."""
+    """Return the rules of a schema; None if it has none. `name` is for the log."""
     node = RuleNode(raw)
     node.rules = [_rule(each, name) for each in raw.get("x-kubernetes-validations") or ()]
     for key, child in raw.get("properties", {}).items():
@@ -173,16 +173,16 @@ def _rule(raw: Raw, name: str) -> ValidationRule:
     )  # fmt: skip
 
 
-# --- of an object
+# --- application to objects
 
 
 def apply_rules(node: RuleNode, value: Any, old: Any = None, *, has_old: bool = False) -> list[Cause]:
-    """Return the violations of rules by an object; rules about changes only apply where there is an old value.
+    """Return the violations of rules by an object; transition rules apply only with an old value.
 
-    Those that an update did not bring have the reason `LET_PASS`.
+    Violations that an update did not cause have the reason `LET_PASS`.
 
     Raises:
-        Deferred: they cost too much to be evaluated at once, and the answer is not known yet.
+        Deferred: the rules are evaluated in another process, which is not finished yet.
     """
     question = _question(node, value, old, has_old) if has_answers() else b""
     if not question:
@@ -201,7 +201,7 @@ def _question(node: RuleNode, value: Any, old: Any, has_old: bool) -> bytes:
 
 
 def apply_heavy_rules(question: bytes) -> bytes:
-    """Apply the rules of a schema to an object, with all the cost that these may have; in a process of its own."""
+    """Apply the rules of a schema to an object, up to the total cost limit; runs in another process."""
     asked = msgspec.json.decode(question)
     node = rules_of(asked["raw"])
     old = asked["old"] if asked["has_old"] else _MISSING
@@ -211,7 +211,7 @@ def apply_heavy_rules(question: bytes) -> bytes:
 
 def _applied(node: RuleNode, value: Any, old: Any, budget: Budget) -> list[Cause]:
     causes: list[Cause] = []
-    with suppress(_OutOfBudget):  # what was found before counts
+    with suppress(_OutOfBudget):  # earlier violations count
         causes.extend(_apply(node, value, old, "", budget))
     return causes
 
@@ -239,19 +239,19 @@ def _apply(node: RuleNode, value: Any, old: Any, path: str, budget: Budget) -> I
 
 
 def _new(rule: ValidationRule, is_kept: bool, causes: Iterator[Cause]) -> Iterator[Cause]:
-    """The causes, those let pass that a value breaks which the update keeps, unless the rule is about the change."""
+    """Yield the causes, letting pass those of unchanged values, unless the rule is a transition rule."""
     passed: list[Cause] = []
     try:
         passed.extend(causes)
     except _OutOfBudget:
-        yield from passed  # what is not looked at any more may have changed
+        yield from passed  # unchecked values may have changed
         raise
     for cause in passed:
         yield cause if rule.is_transition or not is_kept else cause._replace(reason=LET_PASS)
 
 
 def _counterpart(raw: Raw, item: Any, old: Any) -> Any:
-    """The old item that is meant by a new one, in a list whose items have keys."""
+    """Return the old item that corresponds to a new one, in a list whose items have keys."""
     keys = raw.get("x-kubernetes-list-map-keys")
     if not keys or not isinstance(old, list) or not isinstance(item, dict):
         return _MISSING

@@ -14,12 +14,12 @@ MOST_REPLICAS = 2**31 - 1
 
 
 def check_scale_spec(paths: ScalePaths, obj: dict[str, Any]) -> Iterator[Cause]:
-    """Check the number of replicas that is asked for."""
+    """Check the desired number of replicas."""
     return _check_replicas(paths.replicas, obj)
 
 
 def check_scale_status(paths: ScalePaths, obj: dict[str, Any]) -> Iterator[Cause]:
-    """Check the number of replicas that there are, and the selector."""
+    """Check the current number of replicas, and the selector."""
     yield from _check_replicas(paths.current, obj)
     if paths.selector:
         value, fault = _read(paths.selector, obj, str)
@@ -38,7 +38,7 @@ def _check_replicas(path: str, obj: dict[str, Any]) -> Iterator[Cause]:
 
 
 def _read(path: str, obj: dict[str, Any], kind: type) -> tuple[Any, str]:
-    """The value at a path, the empty one if there is none; or the reason why it cannot be had."""
+    """Return the value at a path, or the zero value if missing or invalid, and the error."""
     steps = path.split(".")
     value: Any = obj
     for index, step in enumerate(steps):

@@ -1,6 +1,6 @@
-"""Check the form of a schema: each keyword has a value of the right type, at all levels.
+"""Type checks of a schema: each keyword must have a value of the right type, at all levels.
 
-Reading a definition checks that only as far as the first `items` or `additionalProperties`, which may hold anything.
+Decoding a definition checks only the levels above the first `items` or `additionalProperties`, which accept anything.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TEXT_LISTS = ("required", "x-kubernetes-list-map-keys")
 
 
 def check_shape(raw: Any, path: str) -> Iterator[Cause]:
-    """Keywords whose values are of a wrong type."""
+    """Yield errors for keywords with values of a wrong type."""
     if not isinstance(raw, dict):
         yield wrong_type(path, raw, "must be a schema")
         return
@@ -57,7 +57,7 @@ def _is(value: Any, kinds: tuple[type, ...]) -> bool:
 
 
 def _below(key: str, value: Any, path: str) -> Iterator[Cause]:
-    """Errors within the value of a keyword."""
+    """Yield the errors within the value of a keyword."""
     if key == "properties":
         for name, each in value.items():
             yield from check_shape(each, f"{path}[{name}]")
@@ -73,6 +73,6 @@ def _below(key: str, value: Any, path: str) -> Iterator[Cause]:
 
 
 def _is_rule(rule: Any) -> bool:
-    """Return True if the texts of a rule are strings."""
+    """Return True if the fields of a rule are strings."""
     texts = ("rule", "message", "messageExpression", "reason", "fieldPath")
     return isinstance(rule, dict) and all(isinstance(rule.get(key) or "", str) for key in texts)

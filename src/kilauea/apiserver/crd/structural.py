@@ -1,6 +1,6 @@
-"""Check that the schema of a definition is structural: one type for every field, so that objects can be pruned.
+"""Checks that the schema of a definition is structural: one type for every field, so that objects can be pruned.
 
-The causes and their words are those of the real server; checks of the same place come in its order.
+The causes and messages are those of the real server; causes with the same path are in its order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 
 def check_structural(raw: Raw, path: str) -> list[Cause]:
-    """Return the reasons why a schema is not structural, or not a schema at all."""
+    """Return the reasons why a schema is not structural or invalid."""
     causes = list(check_shape(raw, path))
     if causes:
         return causes
@@ -64,7 +64,7 @@ def _root(raw: Raw, path: str) -> Iterator[Cause]:
 
 
 def _node(raw: Raw, path: str) -> Iterator[Cause]:
-    """One node that stands for a value, and all below."""
+    """Check a node that describes a value, and all nodes below."""
     for key in _UNSUPPORTED:
         if raw.get(key):
             yield forbidden_field(f"{path}.{key}", f"{key} is not supported")
@@ -87,7 +87,7 @@ def _node(raw: Raw, path: str) -> Iterator[Cause]:
 
 
 def _children(raw: Raw) -> Iterator[tuple[str, Raw, str]]:
-    """Each schema below: its keyword, the schema, and its place."""
+    """Yield the keyword, schema and path of each child."""
     for key, child in sorted(raw.get("properties", {}).items()):
         yield "object fields", child, f"properties[{key}]"
     if isinstance(raw.get("items"), dict):
@@ -134,7 +134,7 @@ def _list_and_map(raw: Raw, path: str) -> Iterator[Cause]:
 
 
 def _set_items(items: Raw, path: str) -> Iterator[Cause]:
-    """Check that items of a set are compared as a whole."""
+    """Check that items of a set are atomic."""
     inner = items.get("x-kubernetes-list-type")
     message = "must be atomic as item of a list with x-kubernetes-list-type=set"
     if items.get("type") == "array" and inner not in (None, "atomic"):
@@ -163,7 +163,7 @@ def _map_keys(items: Raw, keys: list[str], path: str) -> Iterator[Cause]:
 
 
 def _values(raw: Raw, path: str) -> Iterator[Cause]:
-    """Patterns that can be compiled."""
+    """Check that patterns can be compiled."""
     pattern = raw.get("pattern")
     if pattern:
         try:
@@ -184,7 +184,7 @@ def _embedded(raw: Raw, path: str) -> Iterator[Cause]:
         yield required(f"{path}.properties", message)
 
 
-# --- anyOf, oneOf, allOf and not, which may only narrow what is described outside of them
+# --- anyOf, oneOf, allOf and not, which may only narrow the schema outside of them
 
 
 def _all_junctors(raw: Raw, path: str) -> Iterator[Cause]:
@@ -203,14 +203,14 @@ def _junctors(raw: Raw) -> Iterator[tuple[str, Raw]]:
 
 
 def _repeats_int_or_string(raw: Raw, place: str) -> bool:
-    """Return True if alternatives only repeat that both integers and strings are allowed."""
+    """Return True if alternatives only repeat that integers and strings are allowed."""
     if place.startswith("anyOf"):
         return bool(raw["anyOf"] == _INT_OR_STRING)
     return place == "allOf[0]" and bool(raw["allOf"][0] == {"anyOf": _INT_OR_STRING})
 
 
 def _narrowing(raw: Raw, path: str, outside: Raw | None, outside_path: str) -> Iterator[Cause]:
-    """A node inside of a junctor: no types there, and no field that the schema outside does not describe."""
+    """Check a node inside a junctor: it has no types, and no fields that the schema outside does not describe."""
     for key in _UNDEFINED_IN_JUNCTORS:
         if key in raw:
             yield forbidden_field(f"{path}.{key}", "must be undefined to be structural")
@@ -238,7 +238,7 @@ def _narrowing(raw: Raw, path: str, outside: Raw | None, outside_path: str) -> I
 
 
 def _defaults(raw: Raw, path: str) -> Iterator[Cause]:
-    """Defaults must be valid themselves."""
+    """Check that defaults are valid."""
     default = raw.get("default")
     if default is not None:
         yield from _default(raw, default, f"{path}.default")
@@ -263,5 +263,5 @@ _IN_BODY = re.compile(r"\bvalue(\.?)([^ ]*) in body")
 
 
 def _relative(message: str) -> str:
-    """A message that names a path below the default, and not the field that holds it."""
+    """Return a message with the path below the default, without the field that contains it."""
     return _IN_BODY.sub(lambda found: f"{found[2]} in body", message)

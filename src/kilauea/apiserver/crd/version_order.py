@@ -1,4 +1,4 @@
-"""The order of versions in discovery: the first of a group is the one that clients prefer."""
+"""The order of versions in discovery: the first of a group is the preferred one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _STAGES = {"": 0, "beta": 1, "alpha": 2}
 
 
 def version_order(version: str) -> tuple[int, int, int, str]:
-    """The sort key of a version: `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`, then other names."""
+    """Return the sort key of a version: `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`, then other names."""
     found = _VERSION.fullmatch(version)
     if found is None:
         return (3, 0, 0, version)

@@ -25,7 +25,7 @@ SELF = User("system:apiserver", groups=(GROUP_MASTERS,))
 
 
 async def install_bundled(api: ApiServer) -> None:
-    """Create the definitions, bring those of an older version up to date, and keep those that were being deleted.
+    """Create the definitions, update those of an older version, and end the deletion of those being deleted.
 
     Raises:
         RuntimeError: they cannot be stored.
@@ -41,7 +41,7 @@ async def install_bundled(api: ApiServer) -> None:
 
 
 async def _revive(api: ApiServer, name: str) -> None:
-    """End the deletion of a definition: it would be created again at once, and might wait for its objects forever."""
+    """End the deletion of a definition, which would be created again at once and might wait for its objects forever."""
     store = api.backend.store
     stored = store.get(f"{PREFIX}{name}")
     definition = decode(stored.value) if stored is not None else {}

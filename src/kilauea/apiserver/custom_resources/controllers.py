@@ -1,7 +1,7 @@
-"""Controllers of CustomResourceDefinitions: names and conditions, and the clean-up when one is deleted.
+"""Controllers of CustomResourceDefinitions: names and conditions, and the cleanup on deletion.
 
-As in Kubernetes, these run in the API server itself: without them it would serve no custom resource. They have the
-form of all other controllers, and the same driver runs them.
+As in Kubernetes, these run in the API server: without them it would serve no custom resource. They have the same form
+as all other controllers, and the same driver runs them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kilauea.apiserver.crd.names import TERMINATING, accept_names, condition, co
 
 
 def definition_controllers() -> list[Controller]:
-    """All controllers of definitions."""
+    """Return all controllers of definitions."""
     return [NamingController(), CleanupController()]
 
 
@@ -36,14 +36,14 @@ def _is_being_deleted(definition: Obj) -> bool:
 class NamingController:
     """Accepts the names of definitions, and establishes those whose names are accepted.
 
-    Its keys are groups, since a name that one definition gives up may be what another of the group waits for.
+    Its keys are groups, since another definition of the group may wait for a name that one releases.
     """
 
     name = "crd-naming-controller"
     interests = (Interest(DEFINITIONS, _group),)
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Bring the status of all definitions of a group up to date."""
+        """Update the status of all definitions of a group."""
         group = [dict(each) for each in view.list(DEFINITIONS) if each["spec"]["group"] == key.name]
         operations: list[Operation] = []
         for definition in group:
@@ -59,13 +59,13 @@ class NamingController:
 
 
 class CleanupController:
-    """Deletes the instances of definitions that are being deleted, then releases these."""
+    """Deletes the instances of definitions that are being deleted, then removes the finalizer."""
 
     name = "crd-cleanup-controller"
     interests = (Interest(DEFINITIONS, _itself),)
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """Do what is next for a definition that is being deleted."""
+        """Take the next step for a definition that is being deleted."""
         definition = view.get(DEFINITIONS, key)
         if definition is None or not _is_being_deleted(definition):
             return Outcome()
@@ -90,7 +90,7 @@ def _stamp(now: int) -> str:
 
 
 def _status_patch(definition: Obj, before: Mapping[str, Any], status: Mapping[str, Any]) -> Patch:
-    """The patch of what the server decides in a status: conditions and accepted names."""
+    """Return the patch of the status fields that the server sets: conditions and accepted names."""
     names = status.get("acceptedNames") or {}
     dropped = {name: None for name in before.get("acceptedNames") or {} if name not in names}
     patch = {"status": {"conditions": status["conditions"], "acceptedNames": {**dropped, **names}}}

@@ -1,4 +1,4 @@
-"""Objects of a definition between its versions: only the apiVersion changes, or a webhook converts them."""
+"""Conversion of custom resources between versions: by changing only the apiVersion, or by a webhook."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kilauea.apiserver.schema import DecodeError, Schema, read_custom
 
 Object = dict[str, Any]
 SECONDS = 30.0
-"""For a conversion webhook to answer."""
+"""Timeout of a conversion webhook."""
 _MAY_CHANGE = frozenset({"labels", "annotations"})
 """Metadata that a conversion webhook may change."""
 
@@ -27,9 +27,9 @@ class VersionConversion:
     """Implements `Conversion` for the objects of one definition.
 
     Args:
-        backend: has the client for webhooks.
+        backend: the state of the server, with the client for webhooks.
         definition: a definition with several versions.
-        schemas: schemas of its versions.
+        schemas: the schemas of its versions.
     """
 
     def __init__(self, backend: Backend, definition: Object, schemas: Mapping[str, Schema]) -> None:
@@ -45,11 +45,11 @@ class VersionConversion:
 
     @property
     def is_plain(self) -> bool:
-        """True if nothing but the apiVersion changes."""
+        """True if only the apiVersion changes."""
         return self._webhook is None
 
     def served(self, value: bytes, api_version: str) -> bytes:
-        """Stored bytes in a version; only for plain conversion, others must have been converted before."""
+        """Return stored bytes in a version, for plain conversion only; webhooks must have converted others before."""
         head = _head(self._kind, api_version)
         if value.startswith(head):
             return value
@@ -59,7 +59,7 @@ class VersionConversion:
         return _encode(self._plainly(obj, api_version))
 
     async def convert(self, objects: list[Object], api_version: str) -> list[Object]:
-        """Return the objects in a version, in their order.
+        """Return the objects converted to a version, in order.
 
         Raises:
             ApiFault: the webhook failed (500).
@@ -73,7 +73,7 @@ class VersionConversion:
         return [each if each.get("apiVersion") == api_version else next(converted) for each in objects]
 
     def _plainly(self, obj: Object, api_version: str) -> Object:
-        """The object with another apiVersion, and without what that version does not know."""
+        """Return the object with another apiVersion, without fields unknown to that version."""
         if obj.get("apiVersion") == api_version:
             return obj
         return self._pruned({**obj, "apiVersion": api_version}, api_version)
@@ -111,11 +111,11 @@ class VersionConversion:
             raise status.internal(f"{subject} failed: {words}") from error
 
     def _read(self, subject: str, body: bytes, uid: str, objects: list[Object], api_version: str) -> list[Object]:
-        """The objects in an answer, which can take long to look at.
+        """Return the objects in a response, which can take long to check.
 
         Raises:
-            CallError: it has another form, or tells of an error.
-            ApiFault: these are not the objects that were sent (500).
+            CallError: it has another format, or reports an error.
+            ApiFault: the objects are not those that were sent (500).
         """
         answers = _answers(body, uid)
         if len(answers) != len(objects):
@@ -126,7 +126,7 @@ class VersionConversion:
         ]
 
     def _checked(self, subject: str, index: int, before: Object, text: msgspec.Raw, api_version: str) -> Object:
-        """An object that a webhook converted, with the metadata that it may not change."""
+        """Return an object that a webhook converted, with the metadata that it may not change."""
         invalid = f"{subject} returned invalid converted object at index {index}"
         try:
             after = msgspec.json.decode(text)
@@ -163,7 +163,7 @@ class VersionConversion:
 
 
 class _Response(msgspec.Struct, rename="camel"):
-    """The fields of a response that are read; its objects are read one by one."""
+    """The fields of a response that are read; its objects are read individually."""
 
     uid: str = ""
     result: dict[str, Any] | None = None
@@ -175,10 +175,10 @@ class _Review(msgspec.Struct):
 
 
 def _answers(body: bytes, uid: str) -> list[msgspec.Raw]:
-    """The objects in an answer, as JSON.
+    """Return the objects in a response, as JSON.
 
     Raises:
-        CallError: it is larger than what was asked about can become, has another form, or tells of an error.
+        CallError: it is larger than the objects can become, has another format, or reports an error.
     """
     if len(body) > LARGEST:
         raise CallError(f"the answer is larger than {LARGEST} bytes")
@@ -203,6 +203,6 @@ def _head(kind: str, api_version: str) -> bytes:
 
 
 def _encode(obj: Object) -> bytes:
-    """Bytes with kind, apiVersion and metadata first."""
+    """Encode an object with kind, apiVersion and metadata first."""
     head = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": obj["metadata"]}
     return msgspec.json.encode({**head, **obj})

@@ -1,4 +1,4 @@
-"""The kinds of a definition: their facts, and how the server handles their objects."""
+"""The kinds of a definition: their resource types, and the rules for their objects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _RULES_SKIPPED = Cause(
 
 
 def custom_types(definition: Object, backend: Backend) -> list[ResourceType]:
-    """The resource types of an established definition: one for each served version."""
+    """Return the resource types of an established definition, one for each served version."""
     versions = definition["spec"]["versions"]
     schemas = {each["name"]: from_openapi(each["schema"]["openAPIV3Schema"]) for each in versions}
     conversion = VersionConversion(backend, definition, schemas) if len(versions) > 1 else None
@@ -46,7 +46,7 @@ def custom_types(definition: Object, backend: Backend) -> list[ResourceType]:
 
 
 def _prefix(definition: Object) -> str:
-    """Prefix of the keys of the objects of a definition."""
+    """Return the prefix of the keys of the objects of a definition."""
     return f"/{definition['spec']['group']}/{definition['status']['acceptedNames']['plural']}/"
 
 
@@ -83,7 +83,7 @@ def _type(
 
 
 def _storage_hash(identity: str) -> str:
-    """Hash that changes when the version in which objects are stored changes."""
+    """Return a hash that changes with the storage version."""
     return base64.b64encode(hashlib.sha256(identity.encode()).digest()[:8]).decode()
 
 
@@ -97,7 +97,7 @@ def _subresources(parts: Mapping[str, Any], group: str, version: str, kind: str)
 
 
 class CustomStrategy(Strategy):
-    """The rules of a kind that a definition brought."""
+    """The rules of a custom kind."""
 
     unconditional_update = False
 
@@ -116,14 +116,14 @@ class CustomStrategy(Strategy):
             self.scale = _scale_paths(parts["scale"])
 
     def prepare_create(self, obj: Object) -> None:
-        """No new instances while the definition is going."""
+        """Reject new instances while the definition is being deleted."""
         if self._terminating:
             message = "create not allowed while custom resource definition is terminating"
             raise status.forbidden(self._plural, self._group, obj["metadata"].get("name", ""), message)
         super().prepare_create(obj)
 
     def prepare_update(self, obj: Object, old: Object) -> None:
-        """The status stays if it is a subresource; a change of anything else counts."""
+        """Keep the status if it is a subresource, and count changes of anything else."""
         if self.has_status:
             keep(obj, old, "status")
         generation = old["metadata"].get("generation", 1)
@@ -132,7 +132,7 @@ class CustomStrategy(Strategy):
         obj["metadata"]["generation"] = generation + 1 if changed else generation
 
     def prepare_status(self, obj: Object, old: Object) -> None:
-        """Nothing but the status changes, and who has set it."""
+        """Restore everything but the status and managedFields."""
         managers = obj["metadata"].get("managedFields")
         for field in [name for name in {**old, **obj} if name != "status"]:
             keep(obj, old, field)
@@ -154,7 +154,7 @@ class CustomStrategy(Strategy):
         return [*check_scale_spec(self.scale, obj), *check_scale_status(self.scale, obj)]
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
-        """The same for an update: what was wrong before and did not change is let pass."""
+        """Return the violations by an updated object, ignoring errors in unchanged values."""
         causes = new_causes(self._schema.raw, validate(self._schema, obj), obj, old) + self._check_scale(obj)
         if self._rules is None:
             return causes
@@ -163,7 +163,7 @@ class CustomStrategy(Strategy):
         return causes + apply_rules(self._rules, _as_rules_see_it(obj), _as_rules_see_it(old), has_old=True)
 
     def validate_status(self, obj: Object, old: Object) -> list[Cause]:
-        """Return the errors in a new status; rules look at the whole object."""
+        """Return the errors in a new status; rules see the whole object."""
         described = self._schema.properties.get("status")
         if described is None or "status" not in obj:
             return []
@@ -179,10 +179,10 @@ class CustomStrategy(Strategy):
 
 
 def _as_rules_see_it(obj: Object) -> Object:
-    """An object with just the names of its metadata, as in Kubernetes.
+    """Return an object with only the names in its metadata, as in Kubernetes.
 
-    So the object is also the same when the request is done again after rules were evaluated elsewhere, though its uid
-    and its times are not.
+    So the object is also the same when the request is repeated after its rules were evaluated in another process,
+    although its UID and its times differ.
     """
     return {**obj, "metadata": {key: obj["metadata"][key] for key in _NAMES if key in obj["metadata"]}}
 

@@ -1,7 +1,7 @@
-"""Keeps the kinds that are served in step with the definitions in the store.
+"""Synchronizes the served kinds with the definitions in the store.
 
-This is part of the server, not a controller: it writes nothing. The controllers of definitions decide which are
-established; what is established is served.
+This is part of the server, not a controller: it writes nothing. The controllers of definitions decide which ones are
+established, and those are served.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ class ServedDefinitions:
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Serve what is established, from now on.
+        """Serve established definitions while this context is active.
 
-        A client may use a kind as soon as it sees its definition established, so what is served changes with the
-        store and not, as a watch would, a moment later.
+        A client may use a kind as soon as it sees its definition established, so the served kinds change together with
+        the store and not, as with a watch, a moment later.
         """
         with self._store.listening(PREFIX, lambda _: self.sync()):
             self.sync()
             yield
 
     async def decided(self) -> None:
-        """Wait until it is decided of every definition whether its names are accepted, and what is so is served."""
+        """Wait until the names of every definition are accepted or rejected, and the accepted ones are served."""
         while self._undecided:
             self._changed.clear()
             await self._changed.wait()
 
     def sync(self) -> None:
-        """Serve the definitions as they are now."""
+        """Serve the current definitions."""
         definitions = {each.key: each.value for each in self._store.list(PREFIX).items}
         for key in [key for key in self._served if key not in definitions]:
             self._serve(key, b"", [])
@@ -65,7 +65,7 @@ class ServedDefinitions:
         self._changed.set()
 
     def _take(self, key: str, value: bytes) -> None:
-        """Serve a definition that is new or has changed."""
+        """Serve a new or changed definition."""
         definition = decode(value)
         self._serve(key, value, self._types(definition) if holds(definition, ESTABLISHED) else [])
         if has_condition(definition, NAMES_ACCEPTED) or definition["metadata"].get("deletionTimestamp"):
@@ -74,7 +74,7 @@ class ServedDefinitions:
             self._undecided.add(key)
 
     def _types(self, definition: Object) -> list[ResourceType]:
-        """The types of a definition; none, and a log entry, if it was stored in a form that cannot be served."""
+        """Return the types of a definition; none, with a log entry, if its stored form cannot be served."""
         try:
             return custom_types(definition, self._backend)
         except Exception:
@@ -82,7 +82,7 @@ class ServedDefinitions:
             return []
 
     def _serve(self, key: str, value: bytes, types: list[ResourceType]) -> None:
-        """Serve these types of a definition, and no others."""
+        """Serve exactly these types of a definition."""
         new = {each.version for each in types}
         for old in self._served.get(key, (b"", []))[1]:
             if old.version not in new:
@@ -92,7 +92,7 @@ class ServedDefinitions:
         self._served[key] = (value, types)
 
     def _put_in_order(self) -> None:
-        """Custom groups stand after the built-in ones, by name, whatever the order of their definitions."""
+        """Sort custom groups by name, after the built-in ones."""
         custom = [each for each in self._registry if each.is_custom]
         ordered = sorted(custom, key=lambda each: (each.group, version_order(each.version), each.plural))
         if custom != ordered:

@@ -1,7 +1,7 @@
-"""Defaults that were added to a definition after objects were stored: they are applied when the objects are read.
+"""Defaults that were added to a definition after objects were stored, which are applied when objects are read.
 
-What is written after the change has them already. So the objects are looked through once for each version of a
-definition, and nothing is done to kinds of which no object is older.
+Objects written after the change already have them. So the objects are scanned once for each version of a definition,
+and kinds without older objects need no work.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kilauea.apiserver.storage import Store
 
 
 class StoredDefaults:
-    """Fills in the defaults of a schema in objects that are older than it.
+    """Sets the defaults of a schema in objects that are older than it.
 
     Args:
-        schema: of the version in which objects are served.
-        revision: of the definition.
+        schema: the schema of the served version.
+        revision: the revision of the definition.
     """
 
     def __init__(self, schema: Schema, revision: int) -> None:
@@ -28,7 +28,7 @@ class StoredDefaults:
         self._revision = revision
 
     def __call__(self, value: bytes) -> bytes:
-        """A served object with all defaults."""
+        """Return a served object with all defaults."""
         if int(header_of(value).metadata.resource_version or 0) > self._revision:
             return value
         obj: dict[str, Any] = msgspec.json.decode(value)
@@ -37,13 +37,13 @@ class StoredDefaults:
 
 
 def stored_defaults(store: Store, prefix: str, schema: Schema, revision: int) -> StoredDefaults | None:
-    """The defaults to fill in as objects are read; None if all objects have them.
+    """Return the defaults to set when objects are read; None if all objects have them.
 
     Args:
-        store: has the objects.
-        prefix: of the keys of the objects of a definition.
-        schema: of the version in which they are served.
-        revision: of the definition.
+        store: the store of the objects.
+        prefix: the prefix of the keys of the objects.
+        schema: the schema of the served version.
+        revision: the revision of the definition.
     """
     if not has_defaults(schema) or all(each.revision > revision for each in store.list(prefix).items):
         return None

@@ -1,5 +1,5 @@
-"""Documents of the server: what it answers besides objects.
+"""Documents of the server: responses other than objects.
 
-`documents.py` finds them by their path: `discovery.py` the kinds that are served, `openapi.py` their schemas,
-`health.py` the checks of the server and their metrics.
+`documents.py` routes their paths; `discovery.py` has the served kinds, `openapi.py` their schemas, `health.py` the
+checks of the server and their metrics.
 """

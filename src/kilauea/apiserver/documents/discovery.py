@@ -1,4 +1,4 @@
-"""Discovery: the groups, versions and kinds that are served; plain, and aggregated in a single response."""
+"""Discovery: the served groups, versions and kinds; unaggregated, and aggregated in a single response."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VERSIONS = ("v2", "v2beta1")
 
 
 def aggregated_version(accept: str) -> str:
-    """The version of aggregated discovery that an Accept header prefers; empty for plain discovery."""
+    """Return the version of aggregated discovery that an Accept header prefers; empty for unaggregated discovery."""
     for clause in accept.split(","):
         media, *parameters = [part.strip() for part in clause.split(";")]
         given = dict(part.partition("=")[::2] for part in parameters)
@@ -30,27 +30,27 @@ def aggregated_version(accept: str) -> str:
 
 
 def core_versions(address: str) -> dict[str, Any]:
-    """`APIVersions`, the answer at `/api`."""
+    """Return `APIVersions`, the response at `/api`."""
     where = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": where}
 
 
 def group_list(registry: Registry) -> dict[str, Any]:
-    """`APIGroupList`, the answer at `/apis`."""
+    """Return `APIGroupList`, the response at `/apis`."""
     groups = [_group(registry, name) for name in _listed(registry) if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
 def _listed(registry: Registry) -> list[str]:
-    """All groups in order.
+    """Return all groups in order.
 
-    Of two groups with a kind of the same name, clients take the first: `kubectl get podgroups` must show Volcano's.
+    If two groups have a kind with the same name, clients use the first: `kubectl get podgroups` must show Volcano's.
     """
     return sorted(registry.groups(), key=lambda name: name == KUBERNETES_POD_GROUPS.group)
 
 
 def group(registry: Registry, name: str) -> dict[str, Any] | None:
-    """`APIGroup`, the answer at `/apis/GROUP`."""
+    """Return `APIGroup`, the response at `/apis/GROUP`."""
     if not name or not registry.versions(name):
         return None
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(registry, name)}
@@ -62,12 +62,12 @@ def _group(registry: Registry, name: str) -> dict[str, Any]:
 
 
 def resource_list(registry: Registry, name: str, version: str) -> dict[str, Any] | None:
-    """`APIResourceList`, the answer at `/apis/GROUP/VERSION` and `/api/v1`."""
+    """Return `APIResourceList`, the response at `/apis/GROUP/VERSION` and `/api/v1`."""
     types = registry.of_version(name, version)
     if not types:
         return None
     resources = [entry for each in types for entry in _plain(each)]
-    version_of_list = {"apiVersion": "v1"} if name else {}  # as the real server has it
+    version_of_list = {"apiVersion": "v1"} if name else {}  # as in the real server
     return {
         "kind": "APIResourceList",
         **version_of_list,
@@ -77,7 +77,7 @@ def resource_list(registry: Registry, name: str, version: str) -> dict[str, Any]
 
 
 def _plain(resource: ResourceType) -> list[dict[str, Any]]:
-    """A kind and its subresources as entries of an `APIResourceList`."""
+    """Return a kind and its subresources as entries of an `APIResourceList`."""
     entry: dict[str, Any] = {
         "name": resource.plural,
         "singularName": resource.singular_name,
@@ -92,7 +92,7 @@ def _plain(resource: ResourceType) -> list[dict[str, Any]]:
 
 
 def _names(resource: ResourceType) -> dict[str, list[str]]:
-    """Short names and categories, where there are any."""
+    """Return short names and categories, if any."""
     names = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
     return {key: value for key, value in names.items() if value}
 
@@ -112,7 +112,7 @@ def _plain_subresource(resource: ResourceType, part: Subresource) -> dict[str, A
 
 
 def aggregated(registry: Registry, version: str, *, core: bool) -> dict[str, Any]:
-    """`APIGroupDiscoveryList`: the core group (asked at `/api`), or all others (at `/apis`)."""
+    """Return `APIGroupDiscoveryList`: the core group (at `/api`), or all others (at `/apis`)."""
     groups = [name for name in _listed(registry) if (not name) is core]
     return {
         "kind": "APIGroupDiscoveryList",

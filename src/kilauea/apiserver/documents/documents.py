@@ -1,4 +1,4 @@
-"""Everything that the server serves apart from objects: discovery, descriptions, health, version, metrics."""
+"""Everything that the server serves apart from objects: discovery, OpenAPI, health, version, metrics."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 _ANY_METHOD = re.compile(r"/|/apis(/[^/]+)?|/metrics|/openapi/.*|/(healthz|livez|readyz)(/.*)?")
-"""Paths at which the real server does not look at the method."""
+"""Paths for which the real server ignores the method."""
 
 
 ISSUER, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 
 
 class Documents:
-    """Answers to paths that name no resource; discovery is kept until the kinds change."""
+    """Responses at non-resource paths; discovery is cached until the kinds change."""
 
     def __init__(
         self, backend: Backend, address: str = "127.0.0.1", metrics: Sequence[CollectorRegistry] = (REGISTRY,)
     ) -> None:
         self.metrics = list(metrics)
-        """Registries that `/metrics` shows, one behind the other."""
+        """Registries in `/metrics`, in order."""
         self._backend = backend
         self._address = address
         self._openapi = OpenApi(backend.registry)
@@ -50,7 +50,7 @@ class Documents:
         """The aggregated servers; None if no requests are proxied."""
 
     async def answer(self, request: ApiRequest) -> ApiResponse | None:
-        """The document at a path; None if there is none."""
+        """Return the document at a path; None if it does not exist."""
         path = request.path.rstrip("/") or "/"
         if path.startswith("/openapi/"):
             made = await self._openapi.answer(path, request, self.aggregator)
@@ -72,7 +72,7 @@ class Documents:
         return self._health.answer(path, request)
 
     def _issuer(self, path: str, accounts: AccountTokens, request: ApiRequest) -> ApiResponse:
-        """The documents by which others check tokens of service accounts, after OpenID Connect."""
+        """Return the OpenID Connect documents with which others verify tokens of service accounts."""
         if path == KEYS:
             return ApiResponse(200, msgspec.json.encode({"keys": accounts.key_set}), "application/jwk-set+json")
         found = {
@@ -85,7 +85,7 @@ class Documents:
         return ApiResponse(200, msgspec.json.encode(found))
 
     def _discovery(self, path: str, request: ApiRequest) -> ApiResponse | None:
-        """`/api`, `/apis` and what is below, but for resources."""
+        """Return the discovery documents at `/api`, `/apis` and below."""
         if not path.startswith("/api"):
             return None
         version = discovery.aggregated_version(request.headers.get("accept", "")) if path in ("/api", "/apis") else ""
@@ -125,7 +125,7 @@ class Documents:
         return None
 
     def _paths(self) -> list[str]:
-        """The paths of the root document."""
+        """Return the paths of the root document."""
         found = {ISSUER, KEYS} if self._backend.accounts is not None else set()
         found |= {"/api", "/api/v1", "/apis", "/metrics", SLIS, "/openapi/v2", "/openapi/v3", "/version", *PATHS}
         for each in self._backend.registry:
@@ -139,7 +139,7 @@ class Documents:
 def _with_others(
     document: dict[str, Any] | None, path: str, version: str, aggregator: Aggregator
 ) -> dict[str, Any] | None:
-    """A document of discovery with what other servers serve."""
+    """Return a discovery document extended with the kinds of other servers."""
     if path == "/apis" and document is not None:
         return with_aggregated(document, aggregator) if version else with_group_list(document, aggregator)
     parts = path.split("/")
@@ -147,7 +147,7 @@ def _with_others(
 
 
 def version_info() -> dict[str, str]:
-    """`version.Info` of the Kubernetes whose behaviour this is."""
+    """Return the `version.Info` of the emulated Kubernetes version."""
     found = kubernetes_version()
     major, minor = re.findall(r"\d+", found)[:2]
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())

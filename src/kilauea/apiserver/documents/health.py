@@ -1,7 +1,7 @@
 """`/healthz`, `/livez`, `/readyz` and their checks, which `/metrics/slis` counts.
 
-The checks have Kubernetes' names, because probes and scripts ask for single ones. A server that answers has passed them
-all: it does at its start what those of the hooks stand for, and ends when it cannot store.
+The checks have the names of Kubernetes, because probes and scripts request single ones. A server that responds passes
+them all: it completes the work of the hooks at its start, and exits if it cannot store.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CHECKS = {
 
 
 class Health:
-    """The checks of a server, and how often each was made."""
+    """The checks of a server, and the number of times each was made."""
 
     def __init__(self) -> None:
         self._made: Counter[tuple[str, str]] = Counter()
@@ -53,7 +53,7 @@ class Health:
         self._registry.register(_Checks(self._made))
 
     def answer(self, path: str, request: ApiRequest) -> ApiResponse | None:
-        """The answer at a path, or at one of a single check; None if there is none."""
+        """Return the response at a path, also for a single check; None if it does not exist."""
         if path == SLIS:
             return ApiResponse(200, generate_latest(self._registry), "text/plain; version=0.0.4; charset=utf-8")
         base, _, part = path.lstrip("/").partition("/")
@@ -74,7 +74,7 @@ class Health:
 
 
 class _Checks(Collector):
-    """The metrics of `/metrics/slis`: the result of each check, and how often it was made."""
+    """The metrics of `/metrics/slis`: the result of each check, and the number of times it was made."""
 
     def __init__(self, made: Counter[tuple[str, str]]) -> None:
         self._made = made

@@ -1,4 +1,4 @@
-"""Schemas in the OpenAPI that clients read: complete objects of custom resources, lists of them, and descriptions."""
+"""Schemas in published OpenAPI: complete custom resources, their lists, and descriptions."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.schema import descriptions
 
 _LIKE = "io.k8s.api.core.v1.ConfigMap"
-"""The definition whose fields of every object are described as those of custom resources are."""
+"""The definition from which the common fields of custom resources are described."""
 _META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1."
 
 
 def described(resource: ResourceType, name: str) -> dict[str, dict[str, Any]]:
-    """The schemas of a kind that is not built in and of its list, by name.
+    """Return the schemas of a kind that is not built in, and of its list, by name.
 
     Args:
         resource: the kind.
-        name: name of its schema.
+        name: the name of its schema.
     """
     whole = dict(resource.schema.raw if resource.told_schema is None else resource.told_schema)
     whole.pop("x-kubernetes-embedded-resource", None)
@@ -47,7 +47,7 @@ def described(resource: ResourceType, name: str) -> dict[str, dict[str, Any]]:
 
 
 def with_descriptions(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a definition with the descriptions of Kubernetes, where it is a built-in one."""
+    """Return the schema of a definition, with the descriptions of Kubernetes if it is built in."""
     told = descriptions().get(name)
     if told is None:
         return dict(raw)
@@ -59,14 +59,14 @@ def with_descriptions(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_older_form(raw: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a custom kind for OpenAPI v2, whose clients refuse fields that a schema leaves open but lists."""
+    """Return the schema of a custom kind for OpenAPI v2, whose clients reject unlisted fields of open schemas."""
     if raw.get(_PRESERVES):
         return {"type": "object", _MARK: raw[_MARK]}
     return _loosened(raw)
 
 
 def _loosened(raw: dict[str, Any]) -> dict[str, Any]:
-    """A schema without what clients of OpenAPI v2 misread, at all depths."""
+    """Return a schema without the parts that clients of OpenAPI v2 misread, at all depths."""
     out = {key: value for key, value in raw.items() if key not in ("nullable", "oneOf", "anyOf", "not")}
     is_open = raw.get(_PRESERVES)
     if raw.get("nullable") or is_open:
@@ -91,6 +91,6 @@ _OWN = ("apiVersion", "kind", "metadata")
 
 
 def _marked(raw: dict[str, Any], resource: ResourceType, kind: str) -> dict[str, Any]:
-    """A schema with the kind that it is of, by which clients find it."""
+    """Return a schema marked with its kind, by which clients find it."""
     mark = {"group": resource.group, "version": resource.version, "kind": kind}
     return {**raw, _MARK: [mark]}

@@ -1,6 +1,5 @@
-"""Admission that users configure: webhooks and admission policies, in the API server's store.
+"""Dynamic admission: webhooks and admission policies that users configure in the API server.
 
-What is configured is read again after each change of a configuration, and until there is one, a write only asks whether
-there is. Webhooks are asked while others go on, so the built-in steps look at the write again after them
-(`AdmissionStep.recheck`).
+Configurations are read again after each change of one; without any, a write only checks that. Other requests continue
+during calls of webhooks, so the built-in steps check the write again afterwards (`AdmissionStep.recheck`).
 """

@@ -1,4 +1,4 @@
-"""Calls webhooks and policies for a write, in the order of the real server."""
+"""Calls of webhooks and policies for a write, in the order of the real server."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ class DynamicAdmission:
         return self._has_any
 
     def is_asked(self, attributes: Attributes) -> bool:
-        """Return True if there is anything to ask about a write."""
-        if self._fresh and not self._has_any:  # as for most writes
+        """Return True if webhooks or policies may apply to a write."""
+        if self._fresh and not self._has_any:  # the case of most writes
             return False
         return self.has_any() and not is_exempt(attributes)
 
     async def mutate(self, attributes: Attributes, settle: Settle) -> None:
-        """Have the object changed; raises an `ApiFault` to refuse.
+        """Run mutating webhooks and policies; raise an `ApiFault` to reject the write.
 
         Args:
             attributes: the write; its object is changed in place.
-            settle: brings the object in order after a change, as the built-in steps do.
+            settle: completes the object after a change, as the built-in steps do.
         """
         hooks, policies = list(self._mutating), list(self._changing)
         with asking_about(attributes):
@@ -70,13 +70,13 @@ class DynamicAdmission:
                 await self._dispatcher.mutate(hooks, attributes, settle, again)
 
     async def validate(self, attributes: Attributes) -> None:
-        """Have the final object agreed to; raises an `ApiFault` to refuse."""
+        """Run validating webhooks and policies; raise an `ApiFault` to reject the write."""
         with asking_about(attributes):
             await check_by_policies(self._checking, attributes)
             await self._dispatcher.validate(list(self._validating), attributes)
 
     def begin(self, attributes: Attributes) -> Effect | None:
-        """Return the consequence of a write that is sent next: a configuration is read again once it is stored."""
+        """Return the effect of the write, which begins next: a configuration is read again once it is stored."""
         if attributes.resource.group != GROUP or attributes.resource.plural not in EXEMPT or attributes.dry_run:
             return None
         return ConfigurationChange(self, attributes)
@@ -95,7 +95,7 @@ class DynamicAdmission:
         self._fresh = True
 
     def _all(self, plural: str) -> list[dict[str, Any]]:
-        """Return the configurations of a kind, of which only those are read that have changed."""
+        """Return the configurations of a kind, reading only the changed ones."""
         before, known = self._known.get(plural, {}), {}
         for each in self._store.list(f"/{GROUP}/{plural}/").items:
             last = before.get(each.key)
@@ -107,17 +107,17 @@ class DynamicAdmission:
 
 
 class ConfigurationChange:
-    """The consequence of writing a configuration: it is read again, and a policy is checked. Implements `Effect`."""
+    """The effect of writing a configuration: it is read again, and a policy is checked. Implements `Effect`."""
 
     def __init__(self, dynamic: DynamicAdmission, attributes: Attributes) -> None:
         self._dynamic = dynamic
         self._attributes = attributes
 
     def cancel(self) -> None:
-        """The write failed: nothing changes."""
+        """Do nothing, as the write has failed."""
 
     async def settle(self, stored: Stored) -> None:
-        """The configuration is stored."""
+        """Read the stored configuration again."""
         self._dynamic.forget()
         attributes = self._attributes
         if attributes.resource.plural == "validatingadmissionpolicies" and attributes.operation != "DELETE":

@@ -1,4 +1,4 @@
-"""The variable `authorizer` of expressions: asks the server's own authorizer about the caller of a write."""
+"""The variable `authorizer` of expressions, which queries the server's authorizer about the caller of a write."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from kilauea.apiserver.request import User
 
 
 def authorizer_variables(attributes: Attributes) -> dict[str, Any]:
-    """The variables of expressions that may ask what the caller is allowed to do."""
+    """Return the variables with which expressions check the permissions of the caller."""
     resource = attributes.resource
     place = Place(resource.group, resource.plural, attributes.subresource, attributes.namespace, attributes.name)
     return authorizer_values(_Decider(attributes), place)
 
 
 class _Decider:
-    """Answers the checks of one write. Answers are kept: expressions often ask the same."""
+    """Decides the checks of one write. Decisions are cached, as expressions often repeat checks."""
 
     def __init__(self, attributes: Attributes) -> None:
         self._attributes = attributes
         self._known: dict[Question, Decision] = {}
 
     def __call__(self, question: Question) -> Decision:
-        """Return the answer to a check."""
+        """Return the decision for a check."""
         known = self._known.get(question)
         if known is None:
             known = self._known[question] = self._decided(question)
@@ -43,5 +43,5 @@ class _Decider:
 
 
 def _account(account: str) -> User:
-    """A service account as a user."""
+    """Return the user of a service account."""
     return User(f"system:serviceaccount:{account}", groups=account_groups(account.partition(":")[0]))

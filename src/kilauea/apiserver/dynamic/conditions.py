@@ -1,4 +1,4 @@
-"""CEL expressions of webhooks and policies: the data that they may read, and match conditions."""
+"""CEL expressions of webhooks and policies: their variables, and match conditions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Raw = Mapping[str, Any]
 
 
 class Inputs(Evaluation):
-    """The variables of expressions about one write.
+    """The variables of expressions for one write.
 
     Args:
         attributes: the write.
-        resource: the kind as which it matched.
+        resource: the kind that matched.
         obj: the new object in the version of that kind.
-        old: the old one.
+        old: the old object.
         params: the object with parameters.
         variables: expressions by name, each evaluated when it is first used.
     """
@@ -50,11 +50,11 @@ class Inputs(Evaluation):
 
 
 async def conditions_hold(conditions: Sequence[Raw], inputs: Inputs) -> bool:
-    """Return True if all match conditions are true; one that is false decides, whatever others say.
+    """Return True if all match conditions are true; a false one decides, even if others fail.
 
     Raises:
         ConditionError: none is false, and some cannot be evaluated.
-        OutOfBudget: together they cost too much.
+        OutOfBudget: their total cost is too high.
     """
     failed: list[str] = []
     inputs.left = COST_OF_CONDITIONS

@@ -1,7 +1,8 @@
-"""Evaluation of expressions for one write, within a common cost limit.
+"""Evaluation of the expressions of one write, within a common cost limit.
 
-What costs little is evaluated at once. What costs more is evaluated again in another process, so that no write holds up
-other requests. The authorizer is here: a question to it ends the evaluation there, which is done again with the answer.
+Cheap expressions are evaluated at once. Expensive ones are evaluated again in another process, so that no write delays
+other requests. The authorizer is in this process: a check ends the evaluation in the other process, which is repeated
+with the decision.
 """
 
 from __future__ import annotations
@@ -23,33 +24,33 @@ if TYPE_CHECKING:
 Raw = Mapping[str, Any]
 
 COST_OF_POLICY = 10_000_000
-"""Cost that the expressions of a policy may have together, for one binding and one object of parameters."""
+"""Maximum total cost of the expressions of a policy, for one binding and one parameter object."""
 COST_OF_CONDITIONS = 2_500_000
-"""Cost that match conditions may have together."""
+"""Maximum total cost of match conditions."""
 LIGHT_COST = 40_000
-"""Cost of an expression that is evaluated at once: some ten milliseconds."""
+"""Maximum cost of an expression that is evaluated at once: about ten milliseconds."""
 COST_OF_START = 100
-"""Cost of an expression besides its own, of getting ready for it."""
+"""Additional cost of preparing an expression."""
 _VARIABLE = re.compile(r"\bvariables\.([A-Za-z_]\w*)")
 LONGEST_AT_ONCE = 5_000
-"""Characters of an expression that is compiled here."""
+"""Maximum characters of an expression that is compiled in this process."""
 _SENT = ("object", "oldObject", "request", "namespaceObject", "params")
-"""Variables that go to another process."""
+"""Variables that are sent to another process."""
 
 
 class ConditionError(Exception):
-    """An expression that cannot be evaluated; the message is the real server's."""
+    """An expression cannot be evaluated; the message is that of the real server."""
 
 
 class OutOfBudget(ConditionError):
-    """All expressions together cost more than they may; no further ones are evaluated."""
+    """The total cost of all expressions is too high; no further ones are evaluated."""
 
     def __init__(self) -> None:
         super().__init__("validation failed due to running out of cost budget, no further validation rules will be run")
 
 
 class _TooLight(Exception):
-    """An expression costs more than is evaluated at once."""
+    """An expression costs too much to be evaluated at once."""
 
 
 class Expressions:
@@ -58,10 +59,10 @@ class Expressions:
     Args:
         values: the variables.
         composed: expressions by name, each evaluated when it is first used.
-        at_once: the cost that an expression may have here.
+        at_once: the maximum cost of an expression in this process.
 
     Attributes:
-        left: the cost that is left for the expressions.
+        left: the remaining cost limit of the expressions.
     """
 
     def __init__(self, values: dict[str, Any], composed: Sequence[Raw], at_once: int = COST_OF_CALL) -> None:
@@ -72,12 +73,12 @@ class Expressions:
         self._expressions = {each["name"]: each["expression"] for each in composed}
 
     def run(self, expression: str) -> Any:
-        """The value of an expression.
+        """Return the value of an expression.
 
         Raises:
             ConditionError: it fails.
-            OutOfBudget: it costs more than is left for all.
-            _TooLight: it costs more than is evaluated at once.
+            OutOfBudget: it exceeds the remaining cost limit.
+            _TooLight: it costs too much to be evaluated at once.
         """
         text = expression.strip()
         if self._at_once < COST_OF_CALL and len(text) > LONGEST_AT_ONCE:
@@ -102,7 +103,7 @@ class Expressions:
         return value
 
     def _set_variable(self, name: str) -> None:
-        """Evaluate a variable that an expression uses, once; one that is used by itself has no value."""
+        """Evaluate a variable of an expression once; a variable that refers to itself has no value."""
         if name in self.values["variables"] or name not in self._expressions:
             return
         expression = self._expressions.pop(name)
@@ -118,23 +119,23 @@ class Expressions:
 
 
 class Pace(Protocol):
-    """The pace of the evaluations that belong to one write, however many expressions there are."""
+    """The pace of all evaluations of one write."""
 
     async def spend(self, cost: int) -> None:
-        """Let others have their turn, once much has been spent since they had one."""
+        """Add a cost; let other requests have their turn when much has been spent since the last turn."""
 
     def rest(self) -> None:
-        """Let others go on, as the write waits."""
+        """Let others continue while the write waits."""
 
 
 class Evaluation(Expressions):
-    """Expressions that are evaluated where they hold up nothing.
+    """Expressions that are evaluated without delaying other requests.
 
     Args:
         values: the variables.
         composed: expressions by name.
-        heavy: evaluates what costs much.
-        pace: lets others have their turn.
+        heavy: evaluates expensive expressions.
+        pace: lets other requests have their turn.
     """
 
     def __init__(self, values: dict[str, Any], composed: Sequence[Raw], heavy: Heavy, pace: Pace) -> None:
@@ -143,7 +144,7 @@ class Evaluation(Expressions):
         self._pace = pace
 
     async def evaluate(self, expression: str) -> Any:
-        """The value of an expression; raises as `run`."""
+        """Return the value of an expression; raises the errors of `run`."""
         before = self.left
         try:
             value = self.run(expression)
@@ -170,7 +171,7 @@ class Evaluation(Expressions):
         try:
             return msgspec.json.decode(await self._heavy.run("evaluate", msgspec.json.encode(asked)), type=_Answer)
         except TooManyWaiting:
-            raise  # this says nothing about the expression: the client may try again
+            raise  # not a fault of the expression: the client may retry
         except TooHeavy as error:
             raise ConditionError(f"expression '{asked.expression.strip()}' resulted in error: {error}") from error
 
@@ -182,9 +183,9 @@ class _Asked(msgspec.Struct):
         expression: its text.
         composed: expressions by name.
         values: the variables, except the authorizer.
-        left: the cost that is left for the expressions.
-        place: what the request is about, for the authorizer; None if there is none.
-        known: the questions to the authorizer that are answered.
+        left: the remaining cost limit of the expressions.
+        place: the target of the request, for the authorizer; None without an authorizer.
+        known: the known decisions of the authorizer.
     """
 
     expression: str
@@ -196,7 +197,7 @@ class _Asked(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    """The value of an expression, its error, or the question to which it needs the answer first."""
+    """The value of an expression, its error, or a check whose decision it needs first."""
 
     left: int
     value: Any = None
@@ -206,7 +207,7 @@ class _Answer(msgspec.Struct):
 
 
 class _Unanswered(Exception):
-    """A question to the authorizer, which is in another process."""
+    """A check needs the authorizer, which is in another process."""
 
     def __init__(self, question: Question) -> None:
         super().__init__("a question to the authorizer")
@@ -214,13 +215,13 @@ class _Unanswered(Exception):
 
 
 class _Known:
-    """Answers the questions that were answered elsewhere."""
+    """Returns the decisions that the other process has made."""
 
     def __init__(self, known: Sequence[tuple[Question, Decision]]) -> None:
         self._known = dict(known)
 
     def __call__(self, question: Question) -> Decision:
-        """Return the answer to a question.
+        """Return the decision for a check.
 
         Raises:
             _Unanswered: it is not known.
@@ -231,7 +232,7 @@ class _Known:
 
 
 def evaluate_elsewhere(data: bytes) -> bytes:
-    """Evaluate an expression; in a process of its own."""
+    """Evaluate an expression; runs in another process."""
     asked = msgspec.json.decode(data, type=_Asked)
     values = dict(asked.values)
     if asked.place is not None:

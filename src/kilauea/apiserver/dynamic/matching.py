@@ -1,4 +1,4 @@
-"""Rules and selectors of webhooks and policies: the writes to which they apply."""
+"""Rules and selectors that determine the writes to which webhooks and policies apply."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ EXEMPT = frozenset(
         "validatingwebhookconfigurations",
     }
 )
-"""Kinds of the group that no webhook and no policy is asked about, so that a wrong one can be removed."""
+"""Kinds of the group that are exempt from webhooks and policies, so that a wrong one can be removed."""
 
 
 class Place(NamedTuple):
-    """A write as rules see it."""
+    """The properties of a write that rules match."""
 
     operation: str
     group: str
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 def place_of(attributes: Attributes, resource: ResourceType | None = None) -> Place:
-    """The place of a write, as one of this kind or of its own."""
+    """Return the place of a write, as one of the given kind or of its own."""
     resource = resource or attributes.resource
     return Place(
         attributes.operation, resource.group, resource.version, resource.plural, attributes.subresource,
@@ -53,12 +53,12 @@ def place_of(attributes: Attributes, resource: ResourceType | None = None) -> Pl
 
 
 def is_exempt(attributes: Attributes) -> bool:
-    """Return True for the configurations themselves."""
+    """Return True for writes of the configurations themselves."""
     return attributes.resource.group == GROUP and attributes.resource.plural in EXEMPT
 
 
 def rule_matches(rule: Raw, place: Place) -> bool:
-    """Return True if a rule is about a write."""
+    """Return True if a rule matches a write."""
     return (
         _scope_matches(rule.get("scope") or "*", place)
         and _has(rule.get("operations"), place.operation)
@@ -78,13 +78,13 @@ def _scope_matches(scope: str, place: Place) -> bool:
 
 
 def _resource_matches(text: str, place: Place) -> bool:
-    """`pods`, `pods/status`, `*`, `*/*`, `pods/*` or `*/scale`; no rule without a slash is about subresources."""
+    """Match `pods`, `pods/status`, `*`, `*/*`, `pods/*` or `*/scale`; subresources match only rules with a slash."""
     plural, _, subresource = text.partition("/")
     return plural in ("*", place.plural) and subresource in ("*", place.subresource)
 
 
 def equivalents(registry: Registry, resource: ResourceType) -> list[ResourceType]:
-    """Other served kinds that are the same stored objects: other versions, or another group."""
+    """Return other served kinds of the same stored objects: other versions, or another group."""
     return [each for each in registry if each.root == resource.root and each is not resource]
 
 
@@ -97,11 +97,11 @@ class Selectors:
 
     @classmethod
     def of(cls, raw: Raw) -> Selectors:
-        """The selectors of a specification; a missing one selects everything."""
+        """Return the selectors of a specification; a missing one selects everything."""
         return cls(parse_selector(raw.get("namespaceSelector")), parse_selector(raw.get("objectSelector")))
 
     def match(self, attributes: Attributes) -> bool:
-        """Return True if the write is on an object, and in a namespace, that are selected."""
+        """Return True if the object and the namespace of the write are selected."""
         return self._namespace_matches(attributes) and self._object_matches(attributes)
 
     def _namespace_matches(self, attributes: Attributes) -> bool:
@@ -123,7 +123,7 @@ class Selectors:
 
 
 def parse_selector(raw: Raw | None) -> Selector | None:
-    """The selector of a LabelSelector; one that is missing selects everything."""
+    """Parse a LabelSelector; a missing one selects everything."""
     return selector_of(msgspec.convert(raw or {}, LabelSelector))
 
 
@@ -132,7 +132,7 @@ def _labels(obj: Raw) -> Mapping[str, str]:
 
 
 def namespace_of(attributes: Attributes) -> dict[str, Any] | None:
-    """The namespace object of a write, which all share that are asked about it; None if there is none."""
+    """Return the namespace object of a write, which is read once; None if it has none."""
     if not attributes.namespace:
         return None
     known = subject_of(attributes).namespace
@@ -152,7 +152,7 @@ def _others(attributes: Attributes) -> list[ResourceType]:
 def find_match(
     rules: Sequence[Raw], match_policy: str, attributes: Attributes, excluded: Sequence[Raw] = ()
 ) -> ResourceType | None:
-    """The kind as which a write matches rules: its own, or an equivalent one if the policy allows that."""
+    """Return the kind with which a write matches rules: its own, or an equivalent one if the policy allows that."""
     resource = attributes.resource
     own = place_of(attributes)
     others = _others(attributes) if match_policy != "Exact" else []

@@ -30,10 +30,10 @@ KIND = "MutatingAdmissionPolicy"
 
 
 async def change_by_policies(policies: Sequence[Policy], attributes: Attributes, settle: Settle) -> None:
-    """Have policies change an object, one after another; those that see a later change may run again.
+    """Let policies change an object in sequence; those affected by a later change may run again.
 
     Raises:
-        ApiFault: one cannot be evaluated, and may not fail.
+        ApiFault: one cannot be evaluated, and its failure policy is Fail.
     """
     if attributes.obj is None or not policies:
         return
@@ -49,7 +49,7 @@ async def change_by_policies(policies: Sequence[Policy], attributes: Attributes,
 
 
 async def _run(policy: Policy, attributes: Attributes, settle: Settle) -> bool:
-    """Apply the mutations of a policy for each of its bindings; returns True if they changed the object."""
+    """Apply the mutations of a policy for each of its bindings; return True if they changed the object."""
     denials: list[Denial] = []
     changed = False
     async for each in applications([policy], attributes, denials):
@@ -67,14 +67,14 @@ async def _run(policy: Policy, attributes: Attributes, settle: Settle) -> bool:
 
 
 def _refusal(attributes: Attributes, denial: Denial) -> ApiFault:
-    """The refusal of a write that a policy cannot change, in which the object is named in the details only."""
+    """Return the error for a write that a policy cannot change, which names the object only in the details."""
     fault = refusal(attributes, denial, "policy")
     details = fault.status["details"]
     return ApiFault(403, "Invalid", details["causes"][0]["message"], details)
 
 
 async def _apply(application: Application, attributes: Attributes) -> bool:
-    """Apply the mutations of a policy in their order."""
+    """Apply the mutations of a policy in order."""
     if attributes.obj is None:
         return False
     conditions = application.policy.spec.get("matchConditions") or ()
@@ -89,12 +89,12 @@ async def _apply(application: Application, attributes: Attributes) -> bool:
         if not await subject.aside(same, new, attributes.obj):
             replace(attributes.obj, new)
             changed = True
-        subject.forget()  # the patch may share parts of what it was made of
+        subject.forget()  # the patch may share parts with its sources
     return changed
 
 
 async def _mutated(application: Application, mutation: Raw, inputs: Inputs, obj: Any, subject: Subject) -> Any:
-    """The object with one mutation."""
+    """Return the object with one mutation applied."""
     try:
         if mutation.get("patchType") == "JSONPatch":
             operations = await _evaluated(inputs, mutation, "jsonPatch")
@@ -106,7 +106,7 @@ async def _mutated(application: Application, mutation: Raw, inputs: Inputs, obj:
         resource = application.resource
         schema = resource.schema if obj.get("kind") == resource.kind else None
         return await subject.aside(_with_configuration, obj, patch, schema)
-    except FailedTest:  # the way to say that a patch is not for this object
+    except FailedTest:  # a failed test means that the patch does not apply to this object
         return obj
     except ApiFault as fault:
         raise ConditionError(str(fault)) from fault
@@ -120,7 +120,7 @@ def _with_configuration(obj: dict[str, Any], patch: dict[str, Any], schema: Sche
 
 
 async def _evaluated(inputs: Inputs, mutation: Raw, field: str) -> Any:
-    """The value of the expression of a mutation, in which typed literals are maps."""
+    """Return the value of the expression of a mutation, in which typed literals are maps."""
     expression = (mutation.get(field) or {}).get("expression") or ""
     plain = plain_literals(expression)
     try:

@@ -1,4 +1,4 @@
-"""Admission policies with their bindings and parameters, and the validating ones among them."""
+"""Admission policies with their bindings and parameters, and the evaluation of validating ones."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Raw = Mapping[str, Any]
 
 LONGEST_MESSAGE = 5 * 1024
 COST_OF_LOOK = 200
-"""Cost of looking whether a policy, a binding or an object of parameters is about a write."""
+"""Cost of matching a policy, a binding or a parameter object with a write."""
 CODES = {"Invalid": 422, "Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy that is bound."""
+    """A policy with its bindings."""
 
     name: str
     spec: Raw
@@ -39,18 +39,18 @@ class Policy:
 
     @property
     def fails_open(self) -> bool:
-        """True if a write goes on when the policy cannot be evaluated."""
+        """True if the write proceeds when the policy cannot be evaluated."""
         return self.spec.get("failurePolicy") == "Ignore"
 
     @property
     def is_reinvocable(self) -> bool:
-        """True if it wants to see what webhooks change after it."""
+        """True if the policy runs again after later changes by webhooks."""
         return self.spec.get("reinvocationPolicy") == "IfNeeded"
 
 
 @dataclass(frozen=True)
 class Binding:
-    """A binding: the place where a policy applies, with its parameters."""
+    """A binding: the scope of a policy, with its parameters."""
 
     name: str
     spec: Raw
@@ -59,7 +59,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Denial:
-    """A decision against a write."""
+    """A decision to reject a write."""
 
     policy: Policy
     binding: Binding | None
@@ -69,7 +69,7 @@ class Denial:
 
 @dataclass(frozen=True)
 class Application:
-    """A policy that applies to a write, by a binding and with one object of parameters."""
+    """A policy that applies to a write by a binding, with one parameter object."""
 
     policy: Policy
     binding: Binding
@@ -78,7 +78,7 @@ class Application:
 
 
 def policies_of(policies: Sequence[Raw], bindings: Sequence[Raw]) -> list[Policy]:
-    """The policies that have a binding, by name."""
+    """Return the policies that have a binding, by name."""
     by_policy: dict[str, list[Binding]] = {}
     for each in sorted(bindings, key=lambda each: str(each["metadata"]["name"])):
         spec = each.get("spec") or {}
@@ -95,7 +95,7 @@ def policies_of(policies: Sequence[Raw], bindings: Sequence[Raw]) -> list[Policy
 async def applications(
     policies: Sequence[Policy], attributes: Attributes, denials: list[Denial]
 ) -> AsyncIterator[Application]:
-    """The policies that apply to a write; what is wrong with one is a denial, unless it may fail."""
+    """Yield the policies that apply to a write; an error in one is a denial, unless its failures are ignored."""
     subject = subject_of(attributes)
     for policy in policies:
         await subject.spend(COST_OF_LOOK)
@@ -119,7 +119,7 @@ async def applications(
 def _match(
     limits: Raw, selectors: Selectors, attributes: Attributes, *, everything: bool = False
 ) -> ResourceType | None:
-    """The kind as which a write is within limits; without rules, those of a binding are met by everything."""
+    """Return the kind with which a write matches constraints; those of a binding without rules match everything."""
     rules = limits.get("resourceRules") or ()
     if everything and not rules:
         rules = ({"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*", "*/*"]},)
@@ -130,14 +130,14 @@ def _match(
 
 
 class NoSuchKind(LookupError):
-    """A policy has parameters of a kind that is not served, whatever its binding says."""
+    """The kind of a policy's parameters is not served."""
 
 
 async def params_of(policy: Policy, binding: Binding, attributes: Attributes) -> AsyncIterator[Any]:
-    """Yield the objects with parameters; one None if there are to be none.
+    """Yield the parameter objects; a single None if the policy has no parameters.
 
     Raises:
-        LookupError: they cannot be found; `NoSuchKind` if that is the fault of the policy.
+        LookupError: they cannot be found; `NoSuchKind` if the policy is the cause.
     """
     kind, reference = policy.spec.get("paramKind"), binding.spec.get("paramRef")
     if not kind:
@@ -182,7 +182,7 @@ _labelled = msgspec.json.Decoder(_Labelled).decode
 async def _stored_params(
     attributes: Attributes, resource: ResourceType, reference: Raw, namespace: str
 ) -> AsyncIterator[Any]:
-    """Yield the objects that a binding names or selects, one by one: there may be thousands."""
+    """Yield the objects that a binding names or selects, one at a time: there may be thousands."""
     store, subject = attributes.backend.store, subject_of(attributes)
     if reference.get("name"):
         stored = store.get(resource.key(namespace, reference["name"]))
@@ -198,7 +198,7 @@ async def _stored_params(
 
 
 async def check_by_policies(policies: Sequence[Policy], attributes: Attributes) -> None:
-    """Evaluate the validating policies; raises the refusal of the first that denies the write."""
+    """Evaluate the validating policies; raise the error of the first that denies the write."""
     denials: list[Denial] = []
     async for each in applications(policies, attributes, denials):
         inputs = await inputs_of(each, attributes)
@@ -209,14 +209,14 @@ async def check_by_policies(policies: Sequence[Policy], attributes: Attributes) 
 
 
 async def inputs_of(application: Application, attributes: Attributes) -> Inputs:
-    """The variables of the expressions of a policy."""
+    """Return the variables of the expressions of a policy."""
     obj, old = await subject_of(attributes).objects(application.resource)
     variables = application.policy.spec.get("variables") or ()
     return Inputs(attributes, application.resource, obj, old, application.params, variables)
 
 
 async def _failures(application: Application, inputs: Inputs) -> list[tuple[str, str]]:
-    """Message and reason of each validation that fails."""
+    """Return message and reason of each failed validation."""
     policy = application.policy
     try:
         if not await conditions_hold(policy.spec.get("matchConditions") or (), inputs):
@@ -230,7 +230,7 @@ async def _failures(application: Application, inputs: Inputs) -> list[tuple[str,
 
 
 async def _judged(policy: Policy, inputs: Inputs) -> list[tuple[str, str]]:
-    """Message and reason of each expression that fails; raises OutOfBudget."""
+    """Return message and reason of each failed expression; raises OutOfBudget."""
     failed: list[tuple[str, str]] = []
     inputs.left = COST_OF_POLICY
     for validation in policy.spec.get("validations") or ():
@@ -256,7 +256,7 @@ async def _judged(policy: Policy, inputs: Inputs) -> list[tuple[str, str]]:
 
 
 async def _message(validation: Raw, inputs: Inputs) -> str:
-    """The message of a validation that fails: its expression's, its own, or the expression itself."""
+    """Return the message of a failed validation: that of its message expression, its own, or the expression itself."""
     if validation.get("messageExpression"):
         try:
             made = await inputs.evaluate(validation["messageExpression"])
@@ -274,7 +274,7 @@ async def _message(validation: Raw, inputs: Inputs) -> str:
 def _act(
     application: Application, attributes: Attributes, message: str, reason: str, denials: list[Denial], index: int
 ) -> None:
-    """Do with a failed validation what its binding says."""
+    """Apply the actions of the binding to a failed validation."""
     policy, binding = application.policy, application.binding
     for action in binding.spec.get("validationActions") or ():
         if action == "Deny":
@@ -287,7 +287,7 @@ def _act(
 
 
 def refusal(attributes: Attributes, denial: Denial, kind: str) -> ApiFault:
-    """The refusal of a write by a policy."""
+    """Return the error for a write that a policy denies."""
     subject = f"{kind} '{denial.policy.name}'"
     if denial.binding is not None:
         subject += f" with binding '{denial.binding.name}'"

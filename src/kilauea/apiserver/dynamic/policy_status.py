@@ -1,4 +1,4 @@
-"""The status of a validating policy: the generation that was checked, and the warnings about its types."""
+"""The status of a validating policy: the checked generation, and the warnings about its types."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _MANAGER = "validatingadmissionpolicy-status"
 
 
 async def update_policy_status(backend: ServerState, stored: Stored) -> None:
-    """Write the status of a policy that was stored, unless it is of this generation already.
+    """Write the status of a stored policy, unless it is already of this generation.
 
-    A policy that changes meanwhile is left to whatever follows from that change.
+    A policy that changes meanwhile is left to the effect of that change.
     """
     policy = decode(stored.value)
     generation = policy["metadata"].get("generation", 1)

@@ -1,4 +1,4 @@
-"""Addresses of webhooks and services: from a client configuration or endpoint slices to an address."""
+"""Addresses of webhooks and services, from a client configuration or endpoint slices."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from kilauea.apiserver.storage import Store, Stored
 
 Raw = Mapping[str, Any]
 MOST_LOOKED_AT = 500
-"""EndpointSlices, and pods, of a namespace among which those of a service are looked for."""
+"""EndpointSlices and pods of a namespace to search for those of a service."""
 SERVICE_NAME = "kubernetes.io/service-name"
-"""The label by which a slice says whose it is."""
+"""The label of a slice with the name of its service."""
 _OUTSIDE = "run the webhook outside of the cluster, and set clientConfig.url, or"
 
 
 class CallError(Exception):
-    """A webhook that could not be asked, or that answered with an error; the message says why."""
+    """A webhook could not be called, or responded with an error; the message has the reason."""
 
 
 class Target(NamedTuple):
     """A webhook's address.
 
     Attributes:
-        url: as messages show it, without the query.
-        host: to connect to; the name in `url` unless a service stands there.
-        port: to connect to.
-        name: the certificate must be for this name.
+        url: the URL in messages, without the query.
+        host: the host to connect to; the name in `url` unless that is a service.
+        port: the port to connect to.
+        name: the name that the certificate must have.
         authority: certificates of the authority as PEM; empty for those that the system trusts.
     """
 
@@ -48,17 +48,17 @@ class Remote(Protocol):
     """Calls webhooks."""
 
     async def post(self, target: Target, body: bytes, seconds: float) -> bytes:
-        """Send a body and return that of the answer; raises CallError."""
+        """Send a body and return that of the response; raises CallError."""
         ...
 
 
 def target_of(config: Raw, store: Store, connections: PodConnections | None = None) -> Target:
-    """The address of a client configuration; raises CallError if a service leads nowhere.
+    """Return the address of a client configuration; raises CallError if a service has no address.
 
     Args:
         config: the `clientConfig` of a webhook.
         store: the objects.
-        connections: tells which pods are processes; None if all are simulated.
+        connections: knows which pods are processes; None if all are simulated.
     """
     try:
         authority = base64.b64decode(config.get("caBundle") or "").decode()
@@ -83,18 +83,18 @@ def target_of(config: Raw, store: Store, connections: PodConnections | None = No
 def service_address(
     store: Store, namespace: str, name: str, port: int, connections: PodConnections | None, outside: str
 ) -> tuple[str, int]:
-    """An address behind a service: its external name, or an endpoint that is not a simulated pod.
+    """Return an address behind a service: its external name, or an endpoint that is not a simulated pod.
 
     Args:
         store: the objects.
-        namespace: of the service.
-        name: of the service.
-        port: of the service.
-        connections: tells which pods are processes; None if all are simulated.
-        outside: what users can do if the pods are simulated, besides a service of type ExternalName.
+        namespace: the namespace of the service.
+        name: the name of the service.
+        port: the port of the service.
+        connections: knows which pods are processes; None if all are simulated.
+        outside: the alternative for users to a service of type ExternalName if the pods are simulated.
 
     Raises:
-        CallError: the service leads nowhere.
+        CallError: the service has no address.
     """
     stored = store.get(f"/core/services/{namespace}/{name}")
     if stored is None:
@@ -121,7 +121,7 @@ def service_address(
 
 
 def _endpoints(store: Store, namespace: str, name: str, port: Raw) -> Iterator[tuple[str, int, str]]:
-    """Address, port, and the pod (empty if there is none) of each endpoint of a port of a service."""
+    """Yield address, port, and pod (empty if none) of each endpoint of a port of a service."""
     for piece in slices_of(store, namespace, name):
         number = _port_of(piece.get("ports") or (), port)
         for endpoint in piece.get("endpoints") or ():
@@ -146,12 +146,12 @@ _labelled = msgspec.json.Decoder(_Labelled).decode
 
 
 def service_of_slice(value: bytes) -> str:
-    """Return the name of the service that a stored EndpointSlice is about; empty for none."""
+    """Return the name of the service of a stored EndpointSlice; empty for none."""
     return (_labelled(value).metadata.labels or {}).get(SERVICE_NAME, "")
 
 
 def slices_of(store: Store, namespace: str, name: str) -> Iterator[Raw]:
-    """Yield the EndpointSlices of a service, among as many as are looked at; the others are not decoded."""
+    """Yield the EndpointSlices of a service, up to the limit of the search; others are not decoded."""
     for each in _candidates(store, namespace, name):
         value = each.value
         if service_of_slice(value) == name:
@@ -159,7 +159,7 @@ def slices_of(store: Store, namespace: str, name: str) -> Iterator[Raw]:
 
 
 def _candidates(store: Store, namespace: str, name: str) -> Iterator[Stored]:
-    """Yield the slices that may be those of a service: first those whose names say so, then others."""
+    """Yield the slices that may belong to a service: first those with a matching name, then others."""
     prefix = f"/discovery.k8s.io/endpointslices/{namespace}/"
     named = f"{prefix}{name}-"
     for each in store.list(prefix, after_key=named, limit=MOST_LOOKED_AT).items:
@@ -170,7 +170,7 @@ def _candidates(store: Store, namespace: str, name: str) -> Iterator[Stored]:
 
 
 def _port_of(ports: Any, wanted: Raw) -> int:
-    """The number of the endpoint's port for a port of the service; 0 if there is none."""
+    """Return the number of the endpoint's port for a port of the service; 0 if it has none."""
     name = wanted.get("name") or ""
     return next((int(each.get("port") or 0) for each in ports if (each.get("name") or "") == name), 0)
 
@@ -181,14 +181,14 @@ def _pod(endpoint: Raw) -> str:
 
 
 def _is_simulated(pod: Raw, connections: PodConnections | None) -> bool:
-    """Return True for a pod that is on a simulated node; where all are, one that still waits is simulated, too."""
+    """Return True for a pod on a simulated node; if all nodes are, a pending pod counts as simulated, too."""
     if connections is None:
         return True
     return bool(pod["spec"].get("nodeName")) and not connections.runs(pod)
 
 
 def _selected_pod(store: Store, namespace: str, selector: Mapping[str, str], connections: PodConnections | None) -> str:
-    """A simulated pod that the selector of a service selects; empty if there is none."""
+    """Return a simulated pod that the selector of a service selects; empty if none."""
     if not selector:
         return ""
     for each in store.list(f"/core/pods/{namespace}/", limit=MOST_LOOKED_AT).items:

@@ -1,4 +1,4 @@
-"""AdmissionReview: requests to webhooks, and the required form of their responses."""
+"""AdmissionReview: requests to webhooks, and the required format of their responses."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ Raw = Mapping[str, Any]
 Object = dict[str, Any]
 
 LARGEST_PART = 256 * 1024
-"""Bytes of the warnings, of the audit annotations, and of the status in an answer; a larger one is not shown whole."""
+"""Bytes of the warnings, the audit annotations and the status in a response; larger ones are not shown completely."""
 LONGEST_WORD = 1024
-"""Bytes of the uid, kind, apiVersion and type of the patch in an answer."""
+"""Bytes of the uid, kind, apiVersion and patchType in a response."""
 VERSIONS = ("v1", "v1beta1")
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
 def request_of(attributes: Attributes, resource: ResourceType, uid: str = "") -> Object:
-    """The `request` of a review, without objects; CEL expressions read the same.
+    """Return the `request` of a review, without objects; CEL expressions use the same.
 
     Args:
         attributes: the write.
-        resource: the kind as which it matched.
-        uid: of the review.
+        resource: the kind that matched.
+        uid: the UID of the review.
     """
     own = attributes.resource
     user = attributes.user
@@ -69,7 +69,7 @@ def request_of(attributes: Attributes, resource: ResourceType, uid: str = "") ->
 
 
 def _kind(resource: ResourceType, subresource: str) -> Object:
-    """The kind of what is sent: that of the object, or of its subresource."""
+    """Return the kind of the object or of its subresource."""
     part = resource.subresource(subresource) if subresource else None
     if part is None:
         return {"group": resource.group, "version": resource.version, "kind": resource.kind}
@@ -85,12 +85,12 @@ def _options(attributes: Attributes) -> Object | None:
 
 
 def review_version(hook: Raw) -> str:
-    """The version of AdmissionReview that a webhook is sent: the first of its own that is known."""
+    """Return the version of AdmissionReview to send to a webhook: the first supported one that it names."""
     return next((each for each in hook.get("admissionReviewVersions") or () if each in VERSIONS), "v1")
 
 
 def encode_review(version: str, request: Raw, obj: Any, old: Any) -> bytes:
-    """The body of a call."""
+    """Return the body of a call."""
     body = {**request, "object": obj, "oldObject": old}
     return msgspec.json.encode(
         {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}", "request": body}
@@ -99,7 +99,7 @@ def encode_review(version: str, request: Raw, obj: Any, old: Any) -> bytes:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A webhook's answer."""
+    """A webhook's response."""
 
     allowed: bool
     patch: list[Any] = field(default_factory=list)
@@ -112,7 +112,7 @@ _NULL = msgspec.Raw(b"null")
 
 
 class _Review(msgspec.Struct, rename="camel"):
-    """The fields of an answer that are read; others, however much is in them, are not."""
+    """The fields of a response that are read; others are skipped, whatever their size."""
 
     kind: msgspec.Raw = _NULL
     api_version: msgspec.Raw = _NULL
@@ -120,7 +120,7 @@ class _Review(msgspec.Struct, rename="camel"):
 
 
 class _Response(msgspec.Struct, rename="camel"):
-    """The same for the response in it."""
+    """The fields of `response` that are read."""
 
     uid: msgspec.Raw = _NULL
     allowed: msgspec.Raw = _NULL
@@ -132,7 +132,7 @@ class _Response(msgspec.Struct, rename="camel"):
 
 
 class _Result(msgspec.Struct, omit_defaults=True):
-    """The words of a status, without its details."""
+    """The texts of a status, without its details."""
 
     code: int | None = None
     message: str | None = None
@@ -140,13 +140,13 @@ class _Result(msgspec.Struct, omit_defaults=True):
 
 
 def read_verdict(body: bytes, version: str, uid: str, *, mutating: bool) -> Verdict:
-    """The verdict in an answer; raises CallError for one that is not valid."""
+    """Return the verdict in a response; raises CallError if it is invalid."""
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CallError(f"failed to call webhook: couldn't get version/kind; json parse error: {error}") from error
     review = _Review()
-    with suppress(msgspec.ValidationError):  # it is not an object
+    with suppress(msgspec.ValidationError):  # not an object
         review = msgspec.json.decode(body, type=_Review)
     try:
         kind = _small(review.kind, "kind")
@@ -162,7 +162,7 @@ def read_verdict(body: bytes, version: str, uid: str, *, mutating: bool) -> Verd
 
 
 def _response(text: msgspec.Raw) -> Object | None:
-    """The fields of a response; warnings, annotations and details of an error are left out if they are large."""
+    """Return the fields of a response; warnings, annotations and details of an error are omitted if they are large."""
     if bytes(text) == b"null":
         return None
     given = msgspec.json.decode(text, type=_Response)
@@ -181,7 +181,7 @@ def _response(text: msgspec.Raw) -> Object | None:
 
 
 def _small(text: msgspec.Raw, name: str) -> Any:
-    """The value of a field that is short in every valid answer."""
+    """Return the value of a field that is short in every valid response."""
     if len(bytes(text)) > LONGEST_WORD:
         raise CallError(f"{name} is longer than {LONGEST_WORD} bytes")
     return msgspec.json.decode(text)
@@ -213,7 +213,7 @@ def _verified(response: Object | None, form: tuple[str, str], version: str, uid:
 
 
 def _check_types(response: Raw) -> None:
-    """Refuse fields of another type, which may mean anything: a text `false` is not a permission."""
+    """Reject fields of another type, which would be ambiguous: the string `false` must not allow a write."""
     result = response.get("status") or {}
     for path, value, wanted in (
         ("allowed", response.get("allowed"), bool),
@@ -229,7 +229,7 @@ _TYPES: Mapping[type, str] = {bool: "boolean", int: "integer", str: "string", di
 
 
 def _check_patch(response: Raw, mutating: bool) -> None:
-    """Patch and its type belong together, and only to mutating webhooks."""
+    """Check that patch and type come together, and only from mutating webhooks."""
     patch, form = response.get("patch"), response.get("patchType")
     if not mutating:
         if patch:
@@ -262,10 +262,10 @@ def _patch(response: Raw) -> list[Any]:
 
 
 def denial(name: str, result: Raw | None) -> ApiFault:
-    """The refusal of a write that a webhook denies: its own status, with its name before the message."""
+    """Return the error for a write that a webhook denies: its status, with its name before the message."""
     given = dict(result or {})
     code = given.get("code")
-    code = code if isinstance(code, int) and 400 <= code < 600 else 400  # others do not refuse anything over HTTP
+    code = code if isinstance(code, int) and 400 <= code < 600 else 400  # other codes are not errors in HTTP
     text, reason = str(given.get("message") or ""), str(given.get("reason") or "")
     denied = f'admission webhook "{name}" denied the request'
     message = f"{denied}: {text or reason}" if text or reason else f"{denied} without explanation"

@@ -1,7 +1,7 @@
-"""Warnings about a validating policy, from the kinds to which it applies: undefined fields, and values of wrong types.
+"""Type checks of validating policies with the kinds to which they apply: undefined fields, and wrong types.
 
-A policy with warnings is stored and takes effect: it may be about several kinds, and kinds change. The warnings are
-written into its status, as the controller of Kubernetes does.
+A policy with warnings is stored and takes effect: it may apply to several kinds, and kinds change. The warnings are
+written to its status, as by the controller of Kubernetes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from kilauea.apiserver.schema.rule_types import type_of_node
 
 Raw = Mapping[str, Any]
 MOST_KINDS = 10
-"""Kinds of one rule that a policy is checked against."""
+"""Maximum number of kinds per rule to check."""
 LIGHT = 4_000
-"""Characters of expressions times kinds that are checked at once."""
+"""Characters of expressions times kinds to check at once."""
 
 
 class Kind(NamedTuple):
-    """A kind, with its schema if a definition brought it."""
+    """A kind, with its schema if it is a custom one."""
 
     group: str
     version: str
@@ -36,14 +36,14 @@ class Kind(NamedTuple):
     openapi: Raw | None = None
 
     def type(self) -> Type | None:
-        """The type of its objects."""
+        """Return the type of its objects."""
         if self.openapi is not None:
             return type_of_node(from_openapi(self.openapi), self.kind)
         return type_of_node(builtin_schema(self.group, self.version, self.kind), self.kind)
 
 
 class Question(msgspec.Struct):
-    """A policy, and the kinds that it names."""
+    """A policy and the kinds that it names."""
 
     spec: dict[str, Any]
     kinds: list[Kind]
@@ -51,7 +51,7 @@ class Question(msgspec.Struct):
 
     @property
     def weight(self) -> int:
-        """The work that it is to answer."""
+        """Return the amount of work of the check."""
         spec = self.spec
         expressions = [*(spec.get("validations") or ()), *(spec.get("variables") or ())]
         texts = (len(str(value)) for each in expressions for value in each.values())
@@ -59,7 +59,7 @@ class Question(msgspec.Struct):
 
 
 def question_about(spec: dict[str, Any], registry: Registry) -> Question:
-    """Return the question about a policy, with the kinds of its rules as they are served now."""
+    """Return the question for a policy, with the currently served kinds of its rules."""
     param = spec.get("paramKind") or {}
     params = registry.of_kind(param.get("apiVersion", ""), param.get("kind", "")) if param else None
     return Question(spec, sorted(_kinds(spec, registry)), None if params is None else _kind(params))
@@ -82,7 +82,7 @@ def _kinds(spec: Raw, registry: Registry) -> list[Kind]:
 
 
 def _resources(rule: Raw, registry: Registry) -> Iterator[ResourceType]:
-    """The resources that a rule names; none if it names groups or versions by a star."""
+    """Yield the resources that a rule names; none if it has a wildcard for groups or versions."""
     groups, versions = rule.get("apiGroups") or (), rule.get("apiVersions") or ()
     if any("*" in each for each in (*groups, *versions)):
         return
@@ -96,15 +96,15 @@ def _resources(rule: Raw, registry: Registry) -> Iterator[ResourceType]:
 
 
 def check_types(asked: bytes) -> bytes:
-    """The warnings about a policy, by the JSON of a question; in a process of its own if that is much work."""
+    """Return the warnings about a policy, given a question as JSON; runs in another process if it takes long."""
     return msgspec.json.encode(warnings_of(msgspec.json.decode(asked, type=Question)))
 
 
 def warnings_of(question: Question) -> list[dict[str, str]]:
-    """The warnings about the expressions of a policy, in the form of its status."""
+    """Return the warnings about the expressions of a policy, in the format of its status."""
     params = question.params.type() if question.params is not None else None
     if params is None and question.spec.get("paramKind"):
-        params = DYN  # nothing is known of a kind that is not served
+        params = DYN  # the kind is not served and so has no known type
     scopes = []
     for kind in question.kinds:
         obj = kind.type()
@@ -121,7 +121,7 @@ def warnings_of(question: Question) -> list[dict[str, str]]:
 
 
 def _told(text: str, scopes: list[tuple[Kind, dict[str, Type]]]) -> Iterator[str]:
-    """Yield the errors in an expression, for each kind with which it has any."""
+    """Yield the errors in an expression, for each kind with errors."""
     if not text.strip():
         return
     for kind, scope in scopes:

@@ -1,4 +1,4 @@
-"""Mutating and validating webhooks: those that are called for a write, and how their responses are used."""
+"""Mutating and validating webhooks: their calls for a write, and the use of their responses."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from kilauea.apiserver.status import ApiFault
 log = logging.getLogger(__name__)
 Raw = Mapping[str, Any]
 Settle = Callable[[], Awaitable[None]]
-"""Brings the object of a write in order after a change, as the built-in steps do."""
+"""Completes the object of a write after a change, as the built-in steps do."""
 
 AT_ONCE = 64
-"""Validating webhooks that are asked at the same time about one write."""
+"""Validating webhooks that are called concurrently for one write."""
 LARGEST_AT_ONCE = 16 * 1024 * 1024
-"""Bytes of the objects in these questions."""
+"""Bytes of the objects in these calls."""
 COST_OF_LOOK = 50
-"""Cost of looking whether a rule of a webhook is about a write."""
+"""Cost of matching a rule of a webhook with a write."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,17 @@ class Webhook:
 
     @property
     def is_reinvocable(self) -> bool:
-        """True if it wants to see what later webhooks change."""
+        """True if it is called again after changes of later webhooks."""
         return self.raw.get("reinvocationPolicy") == "IfNeeded"
 
     @property
     def fails_open(self) -> bool:
-        """True if a write goes on without its answer."""
+        """True if the write proceeds without its response."""
         return self.raw.get("failurePolicy") == "Ignore"
 
 
 def webhooks_of(configurations: Sequence[Raw], *, mutating: bool) -> list[Webhook]:
-    """All webhooks, in the order in which they are asked: by the names of their configurations."""
+    """Return all webhooks in the order of calls: by the names of their configurations."""
     ordered = sorted(configurations, key=lambda each: str(each["metadata"]["name"]))
     return [
         Webhook(configuration["metadata"]["name"], raw["name"], raw, Selectors.of(raw), mutating)
@@ -66,10 +66,10 @@ def webhooks_of(configurations: Sequence[Raw], *, mutating: bool) -> list[Webhoo
 
 
 class Dispatcher:
-    """Asks webhooks.
+    """Calls webhooks.
 
     Args:
-        remote: calls them; without it, all of them fail.
+        remote: sends the calls; without it, all calls fail.
     """
 
     def __init__(self, remote: Remote | None) -> None:
@@ -78,16 +78,16 @@ class Dispatcher:
     async def mutate(
         self, hooks: Sequence[Webhook], attributes: Attributes, settle: Settle, again: set[int]
     ) -> tuple[bool, set[int]]:
-        """Ask mutating webhooks one after another; each sees the changes of those before.
+        """Call mutating webhooks in sequence; each sees the changes of the previous ones.
 
         Args:
-            hooks: those that may be concerned.
+            hooks: the webhooks that may apply.
             attributes: the write.
-            settle: brings the object in order after a change.
-            again: in a second round, the only ones to ask; empty in the first.
+            settle: completes the object after a change.
+            again: the only webhooks to call in a second round; empty in the first.
 
         Returns:
-            Whether the object has changed, and those that want to be asked again because it has changed since.
+            True if the object has changed, and the webhooks to call again because it has changed since their call.
         """
         changed = False
         asked: set[int] = set()
@@ -126,7 +126,7 @@ class Dispatcher:
         return True
 
     async def validate(self, hooks: Sequence[Webhook], attributes: Attributes) -> None:
-        """Ask validating webhooks all at once; raises the refusal of the first in order."""
+        """Call validating webhooks concurrently; raise the error of the first in order."""
         concerned = [(hook, resource) for hook in hooks if (resource := await matched(hook, attributes)) is not None]
         subject = subject_of(attributes)
         largest = max([sum(map(len, await subject.texts(resource))) for _, resource in concerned], default=0)
@@ -142,7 +142,7 @@ class Dispatcher:
                 raise each
 
     async def _ask(self, hook: Webhook, attributes: Attributes, resource: ResourceType) -> Verdict | None:
-        """The verdict of a webhook that allows a write; None if it failed and may.
+        """Return the verdict of a webhook that allows a write; None if it failed and failures are ignored.
 
         Raises:
             ApiFault: it denies the write, or failed.
@@ -182,10 +182,10 @@ class Dispatcher:
 
 
 async def matched(hook: Webhook, attributes: Attributes) -> ResourceType | None:
-    """The kind as which a webhook is asked about a write; None if it is not asked.
+    """Return the kind with which a webhook matches a write; None if it does not match.
 
     Raises:
-        ApiFault: its conditions cannot be evaluated, and it may not fail.
+        ApiFault: its conditions cannot be evaluated, and its failure policy is Fail.
     """
     subject, rules = subject_of(attributes), hook.raw.get("rules") or ()
     await subject.spend(COST_OF_LOOK * (1 + len(rules)))
@@ -210,7 +210,7 @@ def _condition_fault(attributes: Attributes, why: str) -> ApiFault:
 
 
 def replace(obj: dict[str, Any], changed: Mapping[str, Any]) -> None:
-    """Give an object the content of another; it stays the same dict, which the caller holds."""
+    """Replace the content of an object in place, as the caller holds the dict."""
     copy = dict(changed)
     obj.clear()
     obj.update(copy)

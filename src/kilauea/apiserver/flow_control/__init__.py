@@ -1,5 +1,5 @@
-"""Priority and fairness: which requests are executed concurrently, and which others wait or are rejected.
+"""API priority and fairness: limits concurrent requests, and queues or rejects others.
 
-`objects.py` names what every cluster has, `classes.py` finds the FlowSchema and the level of a request, `seats.py` lets
-requests of a level in, and `configuration.py` keeps the objects as they should be.
+`objects.py` has the default objects, `classes.py` finds the FlowSchema and the level of a request, `seats.py` admits
+requests of a level, and `configuration.py` maintains the default objects.
 """

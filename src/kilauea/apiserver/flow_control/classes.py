@@ -15,13 +15,13 @@ from kilauea.apiserver.seats import Flow, Seats
 from kilauea.apiserver.storage import Store
 
 SERVER_SEATS = 600
-"""Seats of all levels together, as kube-apiserver has by default."""
+"""Total seats of all levels, as by default in kube-apiserver."""
 SCHEMA_HEADER, LEVEL_HEADER = "X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid"
 _GROUP = "flowcontrol.apiserver.k8s.io"
 _SCHEMAS, _LEVELS = f"/{_GROUP}/flowschemas/", f"/{_GROUP}/prioritylevelconfigurations/"
 _ANY = "*"
 _LONG = frozenset({"attach", "exec", "log", "portforward", "proxy"})
-"""Subresources whose requests last as long as the client likes; they take no seat."""
+"""Subresources with long-running requests, which take no seat."""
 
 
 class _Name(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class _Subject(msgspec.Struct, frozen=True, rename="camel"):
     service_account: _Name | None = None
 
     def means(self, user: User) -> bool:
-        """Return True if it is the user, or a group of the user."""
+        """Return True if it matches the user or a group of the user."""
         if self.group is not None:
             return self.group.name in user.groups or self.group.name == _ANY
         if self.user is not None:
@@ -60,7 +60,7 @@ class _ResourceRule(msgspec.Struct, frozen=True, rename="camel"):
     namespaces: tuple[str, ...] = ()
 
     def means(self, info: RequestInfo) -> bool:
-        """Return True if it names the resource of a request."""
+        """Return True if it matches the resource of a request."""
         resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
         return (
             _names(self.verbs, info.verb)
@@ -75,7 +75,7 @@ class _PathRule(msgspec.Struct, frozen=True):
     urls: tuple[str, ...] = msgspec.field(default=(), name="nonResourceURLs")
 
     def means(self, method: str, path: str) -> bool:
-        """Return True if it names the path of a request."""
+        """Return True if it matches the path of a request."""
         return _names(self.verbs, method.lower()) and any(
             url in (path, _ANY) or (url.endswith("/*") and path.startswith(url[:-1])) for url in self.urls
         )
@@ -87,7 +87,7 @@ class _Rule(msgspec.Struct, frozen=True, rename="camel"):
     non_resource_rules: tuple[_PathRule, ...] = ()
 
     def means(self, user: User, method: str, path: str, info: RequestInfo | None) -> bool:
-        """Return True if it names a request."""
+        """Return True if it matches a request."""
         if not any(each.means(user) for each in self.subjects):
             return False
         if info is None:
@@ -126,7 +126,7 @@ class _Limited(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def room(self) -> int:
-        """Requests of one flow that may wait: as many as its hand of queues would hold."""
+        """The maximum number of queued requests of one flow: the capacity of its hand of queues."""
         queuing = self.limit_response.queuing
         return queuing.hand_size * queuing.queue_length_limit if queuing is not None else 0
 
@@ -138,7 +138,7 @@ class _LevelSpec(msgspec.Struct, frozen=True):
 
     @property
     def shares(self) -> int:
-        """Its part of the seats."""
+        """Its nominal share of the seats."""
         found = self.limited or self.exempt
         return found.nominal_concurrency_shares if found is not None else 0
 
@@ -159,7 +159,7 @@ class FlowControl:
     """Finds the FlowSchema of a request, and keeps the seats of the levels.
 
     Args:
-        store: holds the FlowSchemas and the levels; what is made of them is kept until one changes.
+        store: the store of FlowSchemas and levels, which are parsed again only after a change.
     """
 
     def __init__(self, store: Store) -> None:
@@ -169,13 +169,13 @@ class FlowControl:
         self._seats: dict[str, Seats] = {}
 
     def flow_of(self, user: User, method: str, path: str, info: RequestInfo | None) -> Flow | None:
-        """Return what a request belongs to; None for one that lasts, and where no FlowSchema names it.
+        """Return the flow of a request; None for a long-running one, and if no FlowSchema matches.
 
         Args:
-            user: the one as whom it acts.
-            method: of HTTP.
-            path: decoded.
-            info: the meaning of the path; None if it is not that of a resource.
+            user: the effective user.
+            method: the HTTP method.
+            path: the decoded path.
+            info: the parsed path; None if it is not that of a resource.
         """
         if info is not None and info.subresource in _LONG:
             return None
@@ -186,12 +186,12 @@ class FlowControl:
         return None
 
     def levels(self) -> Iterator[tuple[str, Seats]]:
-        """The names of the levels with limited seats, and these."""
+        """Yield the names of the levels with limited seats, and their seats."""
         self._bring_up_to_date()
         return iter(sorted(self._seats.items()))
 
     def _bring_up_to_date(self) -> None:
-        # Asked for every request: two revisions tell whether anything has to be read again.
+        # Called for every request: two revisions show if anything has to be read again.
         newest = (self._store.newest(_SCHEMAS), self._store.newest(_LEVELS))
         if newest == self._read:
             return
@@ -205,7 +205,7 @@ class FlowControl:
         self._schemas = []
         for schema in schemas:
             found = levels.get(schema.spec.priority_level_configuration.name)
-            if found is not None:  # as long as its level is missing, a schema is not used
+            if found is not None:  # a schema is not used while its level is missing
                 headers = ((SCHEMA_HEADER, schema.metadata.uid), (LEVEL_HEADER, found.metadata.uid))
                 self._schemas.append((schema, Flow(headers, self._seats.get(found.metadata.name), "")))
         self._read = newest
@@ -215,7 +215,7 @@ class FlowControl:
         seats = {}
         for name, level in levels.items():
             if level.spec.limited is not None:
-                # The seats of a level outlast its changes: requests hold some of them, and others wait for one.
+                # The seats of a level survive its changes, as requests hold some and wait for others.
                 seats[name] = self._seats.get(name) or Seats()
                 most = ceil(SERVER_SEATS * level.spec.shares / shares) if shares else 0
                 seats[name].allow(most, level.spec.limited.room)
@@ -223,7 +223,7 @@ class FlowControl:
 
 
 def _flow_name(schema: _Schema, user: User, info: RequestInfo | None) -> str:
-    """The name of a flow: other FlowSchemas of the level have other flows."""
+    """Return the name of a flow; FlowSchemas of the same level have different flows."""
     method = schema.spec.distinguisher_method
     kind = method.type if method is not None else ""
     told = user.name if kind == "ByUser" else info.namespace if kind == "ByNamespace" and info is not None else ""
@@ -231,13 +231,13 @@ def _flow_name(schema: _Schema, user: User, info: RequestInfo | None) -> str:
 
 
 class FlowMetrics(Collector):
-    """The seats of the levels, as they are when they are asked for."""
+    """Metrics of the seats of the levels."""
 
     def __init__(self, flows: FlowControl) -> None:
         self._flows = flows
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics as they are now."""
+        """Yield the current metrics."""
         start, label = "apiserver_flowcontrol", ("priority_level",)
         nominal = GaugeMetricFamily(f"{start}_nominal_limit_seats", "Seats of a priority level", labels=label)
         taken = GaugeMetricFamily(f"{start}_current_executing_seats", "Seats that are taken", labels=label)

@@ -1,4 +1,4 @@
-"""Maintains the FlowSchemas and levels of every cluster, and a condition on FlowSchemas whether their level exists."""
+"""Maintains the default FlowSchemas and levels, and the condition of FlowSchemas that their level is missing."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def _everything(obj: Obj) -> Iterable[Key]:
 
 
 class FlowConfiguration:
-    """Makes again what is missing, puts back what the server keeps, and writes the condition `Dangling`.
+    """Creates missing objects, restores maintained ones, and writes the condition `Dangling`.
 
-    There is one key for all: which FlowSchemas have a level depends on the objects of both kinds, which are few.
+    There is one key for everything, as the condition depends on the objects of both kinds, which are few.
     """
 
     name = "priority-and-fairness-controller"
@@ -40,7 +40,7 @@ class FlowConfiguration:
 
 
 def _kept(resource: Resource, wanted: Sequence[dict[str, Any]], found: Iterable[Obj]) -> list[Operation]:
-    """Create what is missing, and write the specifications that the server keeps."""
+    """Create missing objects, and restore the specifications that the server maintains."""
     there = {each["metadata"]["name"]: each for each in found}
     operations: list[Operation] = []
     for each in wanted:
@@ -55,13 +55,13 @@ def _kept(resource: Resource, wanted: Sequence[dict[str, Any]], found: Iterable[
 
 
 def _is_ours(obj: Obj) -> bool:
-    """Return True if the server keeps the specification: always of a mandatory object, else if it was told to."""
+    """Return True if the server maintains the specification: of a mandatory object, or as annotated."""
     metadata = obj["metadata"]
     return metadata["name"] in MANDATORY or (metadata.get("annotations") or {}).get(AUTOUPDATE) == "true"
 
 
 def _put_back(now: Any, wanted: Any) -> Any:
-    """The merge patch that makes one value the other."""
+    """Return the merge patch that changes one value into the other."""
     if not isinstance(now, dict) or not isinstance(wanted, dict):
         return wanted
     gone = {name: None for name in now if name not in wanted}
@@ -69,7 +69,7 @@ def _put_back(now: Any, wanted: Any) -> Any:
 
 
 def _told(schema: Obj, levels: set[str], now: int) -> list[Operation]:
-    """The write of the condition, if it is not so yet; other conditions stay."""
+    """Return the write of the condition if it has changed; other conditions stay."""
     level = schema["spec"]["priorityLevelConfiguration"]["name"]
     exists = level in levels
     before = (schema.get("status") or {}).get("conditions") or ()

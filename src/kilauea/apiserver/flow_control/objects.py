@@ -1,4 +1,4 @@
-"""The FlowSchemas and priority levels of every cluster: mandatory and suggested ones."""
+"""The default FlowSchemas and priority levels: mandatory and suggested ones."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kilauea.apiserver.request import GROUP_AUTHENTICATED, GROUP_MASTERS
 Object = dict[str, Any]
 
 AUTOUPDATE = "apf.kubernetes.io/autoupdate-spec"
-"""Annotation: `true` where the server keeps the specification, `false` where an administrator does."""
+"""Annotation: `true` if the server maintains the specification, `false` if an administrator does."""
 EXEMPT, CATCH_ALL = "exempt", "catch-all"
 MANDATORY = frozenset({EXEMPT, CATCH_ALL})
-"""Names of the objects that stay as they are, whatever their annotation says."""
+"""Names of the objects that the server always maintains, regardless of their annotation."""
 _GROUP_UNAUTHENTICATED = "system:unauthenticated"
 _EVERYTHING = {
     "resourceRules": [

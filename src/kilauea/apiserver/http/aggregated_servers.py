@@ -14,14 +14,14 @@ from kilauea.tcp import TcpConnection
 
 CONNECT_SECONDS = 10.0
 GOODBYE_SECONDS = 0.5
-"""Seconds in which a server has to agree to the end of TLS."""
+"""Timeout in seconds for a server's response to the TLS shutdown."""
 
 
 class AggregatedServers:
     """Implements `Dialer`.
 
     Args:
-        certificate: files of the certificate by which servers know this one, and of its key.
+        certificate: the files of the front proxy's certificate and key.
     """
 
     def __init__(self, certificate: tuple[Path, Path]) -> None:
@@ -51,7 +51,7 @@ class AggregatedServers:
             raise CallError(f"dial tcp {target.host}:{target.port}: connect: {words}") from error
 
     async def _context(self, authority: str, *, verify: bool) -> ssl.SSLContext:
-        """TLS that trusts an authority; raises CallError if that cannot be read."""
+        """Return a TLS context that trusts an authority; raises CallError if that is invalid."""
         try:
             return await self._trust.context(authority, verify=verify)
         except ssl.SSLError as error:

@@ -1,7 +1,7 @@
-"""The server's own certificate authority, its certificate, and the token and certificate of its one administrator.
+"""The server's certificate authority and certificate, and the token and certificate of its administrator.
 
-Made at the first start and kept in a folder that only its owner can read, so that clients of an earlier run still know
-the server and are known to it. The server's certificate is issued again at each start, for the address of that start.
+They are created at the first start and kept in a folder that only its owner can read, so that clients of an earlier run
+still trust the server and are authenticated. The server's certificate is issued again at each start, for its address.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _NAMES = (
 )
 _ADDRESSES = ("127.0.0.1", "::1")
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]{20,}\s*")
-"""A bearer token of RFC 6750 that is too long to be guessed."""
+"""A bearer token (RFC 6750) that is too long to be guessed."""
 
 
 class CredentialsError(Exception):
-    """Credentials that cannot be read; the message names the file and what to do."""
+    """Credentials cannot be read; the message names the file and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """Credentials of the server and its administrator; certificates and keys as PEM.
 
-    The front proxy's certificate, by which aggregated API servers know this one, has an authority of its own: its
-    holder says who asks, so that no certificate which users can be given may pass for it.
+    The front proxy's certificate, with which this server authenticates to aggregated API servers, has a separate
+    authority: its holder can act as any user, so no certificate that is issued to users may be accepted for it.
     """
 
     ca: bytes
@@ -58,7 +58,7 @@ class Credentials:
     front_proxy_files: tuple[Path, Path]
 
     def server_context(self) -> ssl.SSLContext:
-        """TLS of the server: its certificate, and certificates of clients if they have one of our authority."""
+        """Return the TLS context of the server, which accepts optional client certificates of the authority."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(*map(str, self.server_files))
@@ -68,9 +68,9 @@ class Credentials:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all.
+    """Write a file that only its owner can read, atomically.
 
-    The draft is a new file of a random name: others may write in the folder, and put a link where it would be.
+    The temporary file has a random name, as others may be able to write to the folder and place a link there.
     """
     try:
         descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -92,17 +92,17 @@ def load_credentials(folder: Path, host: str, now: datetime.datetime, service: s
     """Return the credentials in a folder; missing ones are created.
 
     Args:
-        folder: created if it does not exist; only its owner gets access.
-        host: name or address that the server listens on, for its certificate.
-        now: with a time zone.
-        service: address of its service, for its certificate; empty if nothing routes it.
+        folder: the folder, created if it does not exist; only its owner gets access.
+        host: the name or address that the server listens on, for its certificate.
+        now: the current time, with a time zone.
+        service: the address of its service, for its certificate; empty if not routed.
 
     Raises:
         CredentialsError: a file cannot be read.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for path in sorted(folder.iterdir()):
-        if not path.is_file() and not path.is_dir():  # reading a pipe never ends, and a broken link is not replaced
+        if not path.is_file() and not path.is_dir():  # a pipe would block, and a broken link must not be replaced
             raise CredentialsError(f"{path}: this is not a file: move it away")
     authority = _authority(folder, "ca", now)
     front_proxy_authority = _authority(folder, "front-proxy-ca", now)
@@ -146,7 +146,7 @@ def _account_key(path: Path) -> bytes:
 
 
 def _token(path: Path) -> str:
-    """Return the administrator's token. What is left of a damaged one could be guessed, and nothing at all be sent."""
+    """Return the administrator's token. Reject a damaged one, as a short rest could be guessed."""
     if not path.exists():
         write_private(path, secrets.token_urlsafe(32).encode())
     found = _read(path)
@@ -157,7 +157,7 @@ def _token(path: Path) -> str:
 
 
 def _authority(folder: Path, name: str, now: datetime.datetime) -> Authority:
-    """Return the certificate authority of a name, created at the first start."""
+    """Return the certificate authority with a name, created at the first start."""
     certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
     if not certificate.exists() and not key.exists():
         created = Authority.create(f"kilauea-{name}", now)
@@ -188,12 +188,12 @@ def _write_pair(paths: tuple[Path, Path], issued: Issued) -> None:
 
 
 def _alternatives(host: str, service: str) -> list[str]:
-    """Names and addresses for which the server's certificate is valid."""
+    """Return the names and addresses for which the server's certificate is valid."""
     return list(dict.fromkeys((*_NAMES, *_ADDRESSES, _normalised(host), *([service] if service else []))))
 
 
 def _normalised(host: str) -> str:
-    """Return an address in its shortest form, and a name as it is."""
+    """Return an address in its shortest form, or a name unchanged."""
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:

@@ -17,12 +17,12 @@ _PARTS = ("clusters", "users", "contexts")
 
 
 def write_kubeconfig(path: Path, server: str, credentials: Credentials) -> None:
-    """Write a kubeconfig file that only its owner can read, whole or not at all.
+    """Write a kubeconfig file that only its owner can read, atomically.
 
-    A file that is there keeps its other clusters, users and contexts, as with `kubectl config`.
+    An existing file keeps its other clusters, users and contexts, as with `kubectl config`.
 
     Raises:
-        OSError: it cannot be written, or what is there is no kubeconfig.
+        OSError: it cannot be written, or the existing file is not a kubeconfig.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     own = kubeconfig(server, credentials)
@@ -31,7 +31,7 @@ def write_kubeconfig(path: Path, server: str, credentials: Credentials) -> None:
 
 
 def _existing(path: Path) -> dict[str, Any]:
-    """The kubeconfig that is there; empty if there is none."""
+    """Return the existing kubeconfig; empty if none."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise _not_ours(path, "it is a pipe or a device")
     try:
@@ -54,7 +54,7 @@ def _not_ours(path: Path, why: str) -> OSError:
 
 
 def _merged(existing: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """The existing kubeconfig with our entries in it, which become the current ones."""
+    """Return the existing kubeconfig with our entries, which become the current ones."""
     merged = {**existing, **{key: value for key, value in own.items() if key not in _PARTS}}
     for part in _PARTS:
         names = [each["name"] for each in own[part]]
@@ -66,9 +66,9 @@ def _merged(existing: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 
 def kubeconfig(server: str, credentials: Credentials) -> dict[str, Any]:
-    """A kubeconfig with one cluster and its administrator.
+    """Return a kubeconfig with one cluster and its administrator.
 
-    Compression is switched off in it: between processes of one machine it only costs time.
+    It disables compression, which only costs time between processes of one machine.
     """
     authority = base64.b64encode(credentials.ca).decode()
     cluster = {"server": server, "certificate-authority-data": authority, "disable-compression": True}

@@ -35,41 +35,41 @@ from kilauea.connections import (
 
 LARGEST_BODY = 3 * 1024 * 1024
 SMALL_BODY = 64 * 1024
-"""Bytes of a body of which any number may be on their way."""
+"""Bytes up to which bodies are not limited in number."""
 MOST_BODIES, MOST_BODIES_OF_TENANT = 128, 16
-"""Larger bodies that are kept at a time, in all and of one tenant."""
+"""Maximum number of larger bodies in memory, in total and per tenant."""
 LARGEST_LINE = 1024 * 1024
-"""Bytes of a request line; selectors can be long."""
+"""Maximum bytes of a request line; selectors can be long."""
 LARGEST_HEADER, MOST_HEADERS = 32 * 1024, 128
-"""Bytes of a header, of which the largest are tokens; and their number. All are kept until the last one has come."""
+"""Maximum bytes of a header, of which tokens are the largest; and of their number. All are kept until the last one."""
 READ_BYTES = 64 * 1024
-"""Bytes of an encrypted connection that are read at once: each connection has a buffer of this size, also at rest."""
+"""Bytes to read at once from an encrypted connection: each connection has a buffer of this size, even when idle."""
 COMPRESSED_FROM = 128 * 1024
-"""Bytes of an answer from which it is compressed, if the client takes that."""
+"""Bytes from which a response is compressed, if the client accepts that."""
 PIECE = 256 * 1024
-"""Bytes that a connection is given at once."""
+"""Bytes to write to a connection at once."""
 TURN = 0.01
-"""Seconds of CPU time for which parts of an answer are sent before others have their turn."""
+"""Seconds of CPU time for which parts of a response are sent before other requests have their turn."""
 PATIENCE = 30.0
-"""Seconds that a client may take nothing of an answer before it is dropped."""
+"""Seconds after which a client that does not read a response is disconnected."""
 LINGER_SECONDS = 10.0
-"""Seconds for which the rest of a body is read after the answer, which the client may not see otherwise."""
+"""Seconds for which the rest of a body is read after the response, which the client may not see otherwise."""
 _TIMEOUT = re.compile("(?:^|&)timeout=([^&]*)")
 _IS_PLAIN = re.compile("/[^#]*").fullmatch
-"""Matches the target of a request that is a path and a query, as it is unless it names the server or a fragment."""
+"""Matches a request target in origin form: a path and a query, without server or fragment."""
 _IS_REQUEST_LINE = re.compile(r"""[^']*'[!-~]+ /[!-~]* HTTP/1\.[01]'""").match
-"""Matches what the parser says of a line that is one of HTTP but for its method."""
+"""Matches the parser's message about a request line that is valid except for its method."""
 _GZIP = 16 + zlib.MAX_WBITS
 _SHARED = {"Cache-Control": "no-cache, private"}
 _JSON_HEAD = web.Response(headers={**_SHARED, "Content-Type": JSON}).headers
-"""The head of most answers, in the form of aiohttp, which copies that quickly."""
+"""The headers of most responses, in a form that aiohttp copies quickly."""
 
 
 log = logging.getLogger(__name__)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Return True if a record is about a fault of the server: clients that do not speak HTTP are only told so."""
+    """Return True if a record is about a fault of the server, and not about a client that does not speak HTTP."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -77,7 +77,7 @@ log.addFilter(_is_ours)
 
 
 class _Protocol(web.RequestHandler):
-    """Refuses a method that the parser does not know as one that no path has."""
+    """Responds to unknown HTTP methods with 405."""
 
     __slots__ = ()
 
@@ -88,7 +88,7 @@ class _Protocol(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer a request that cannot be read, or whose handler has failed; the connection is closed."""
+        """Answer a request that cannot be parsed, or whose handler has failed; the connection is closed."""
         if isinstance(exc, BadHttpMethod) and _IS_REQUEST_LINE(exc.message):
             response = _plain(fault_response(wrong_method()))
             response.force_close()
@@ -97,7 +97,7 @@ class _Protocol(web.RequestHandler):
 
 
 class _ApiConnections(Connections):
-    """Connections that speak HTTP as above."""
+    """Connections with this protocol."""
 
     def __call__(self) -> _Protocol:
         return _Protocol(self, loop=self._loop, **self._kwargs)
@@ -128,13 +128,13 @@ class Transport:
         self._listening: Listening | None = None
 
     async def listen(self, host: str, port: int) -> int:
-        """Begin to listen; returns the port, which the system picks if 0 was given.
+        """Start listening; return the port, which the system chooses if it is 0.
 
         Raises:
-            OSError: the address cannot be had.
+            OSError: the address is not available.
         """
         await self._runner.setup()
-        SSLProtocol.max_size = READ_BYTES  # asyncio takes 256 KiB, and has no option for it
+        SSLProtocol.max_size = READ_BYTES  # asyncio uses 256 KiB, without an option
         self._listening = await self._connections.listen(host, port, self._tls)
         return self._listening.port
 
@@ -147,7 +147,7 @@ class Transport:
         await self._runner.cleanup()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """One request from its bytes to its answer; it ends when its time is over."""
+        """Process one request, with a timeout."""
         target = request.raw_path
         path, _, query = (target if _IS_PLAIN(target) else request.path_qs).partition("?")
         work = self._connections.begin(request.protocol, _seconds(query) if "timeout=" in query else REQUEST_SECONDS)
@@ -166,9 +166,9 @@ class Transport:
             work.tenant = "" if user is None else user.tenant
             body, incoming = b"", None
             if request.body_exists:
-                if user is None:  # nothing is kept for a client that is not known
+                if user is None:  # nothing is kept for an unauthenticated client
                     raise status.unauthorized()
-                if request.content.is_eof():  # it came with the head, as small bodies do: there is nothing to wait for
+                if request.content.is_eof():  # a small body arrives with the head: no need to wait
                     body = _checked(request.content.read_nowait())
                 else:
                     incoming = _Incoming(request, user.tenant, self._bodies)
@@ -201,7 +201,7 @@ class Transport:
         if isinstance(answer, ApiResponse) and isinstance(answer.body, bytes) and len(answer.body) < COMPRESSED_FROM:
             return _plain(answer)
         response = work.answer = _begin(answer)
-        if request.method == "HEAD":  # a body here would be read as the answer to the next request
+        if request.method == "HEAD":  # a body would be read as the response to the next request
             if isinstance(answer, WatchStream | TextStream):
                 await answer.chunks.aclose()
             return response
@@ -211,29 +211,29 @@ class Transport:
                 await _stream(request, response, answer)
             else:
                 await _large(request, response, answer)
-        except ConnectionError:  # the client has gone; there is no client left to answer
+        except ConnectionError:  # the client has disconnected
             response.force_close()
         return response
 
     def _user_of(self, request: web.BaseRequest) -> User | None:
-        """The caller."""
+        """Return the caller."""
         transport = request.transport
         certificate = transport.get_extra_info("peercert") if transport is not None else None
         return self._authenticator.user_of(certificate, request.headers.get("Authorization", ""))
 
 
 def _seconds(query: str) -> float:
-    """The time for a request: what it asks for itself, up to the limit; 0 asks for nothing."""
+    """Return the timeout of a request: its own, up to the limit; 0 means none requested."""
     found = _TIMEOUT.search(query)
     try:
         asked = parse_duration(unquote(found[1])) / SECOND if found else 0
-    except ValueError:  # the request is refused
+    except ValueError:  # the request is rejected
         return REQUEST_SECONDS
     return asked if 0 < asked < REQUEST_SECONDS else REQUEST_SECONDS
 
 
 def _too_late(request: web.BaseRequest, work: Work) -> web.StreamResponse:
-    """The end of a request whose time is over; an answer whose head has been sent is cut off."""
+    """Return the response to a request that has timed out; one whose head has been sent is cut off."""
     if work.answer is not None:
         if request.transport is not None:
             request.transport.abort()
@@ -245,10 +245,10 @@ def _too_late(request: web.BaseRequest, work: Work) -> web.StreamResponse:
 
 
 class _Incoming:
-    """The body of a request, which is still on its way.
+    """The body of a request while it arrives.
 
-    It is kept until its last byte has come and the request is answered. So only this many large ones are read at a
-    time, and the others wait, each tenant for its own.
+    It is kept until it is complete and the request is answered. So the number of large bodies is limited, in total and
+    per tenant, and others wait.
     """
 
     def __init__(self, request: web.BaseRequest, tenant: str, turns: Turns) -> None:
@@ -258,10 +258,10 @@ class _Incoming:
         self._has_turn = False
 
     async def read(self) -> bytes:
-        """Return the body; a client that waits for leave to send it gets that.
+        """Return the body; send `100 Continue` to a client that waits for it.
 
         Raises:
-            ApiFault: there is more than may be (413), or the client has gone (400).
+            ApiFault: the body is too large (413), or the client has disconnected (400).
         """
         size = self._request.content_length
         if (size or 0) > LARGEST_BODY:
@@ -271,21 +271,21 @@ class _Incoming:
             self._has_turn = True
         try:
             return await _body_of(self._request)
-        except ConnectionError:  # there is no client left to answer
+        except ConnectionError:  # the client has disconnected
             raise status.bad_request("the body is incomplete") from None
 
     def end(self) -> None:
-        """Note that the body is kept no more."""
+        """Record that the body is released."""
         if self._has_turn:
             self._has_turn = False
             self._turns.give_back(self._tenant)
 
 
 async def _body_of(request: web.BaseRequest) -> bytes:
-    """The body, up to the limit.
+    """Return the body, up to the limit.
 
     Raises:
-        ApiFault: there is more (413).
+        ApiFault: it is larger (413).
     """
     if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -312,7 +312,7 @@ def _checked(body: bytes) -> bytes:
 
 
 def _plain(answer: ApiResponse) -> web.Response:
-    """An answer of moderate size."""
+    """Return a response of moderate size."""
     if answer.content_type == JSON:
         head: Mapping[str, str] = _JSON_HEAD
     else:
@@ -324,7 +324,7 @@ def _plain(answer: ApiResponse) -> web.Response:
 
 
 def _begin(answer: ApiResponse | WatchStream | TextStream) -> web.StreamResponse:
-    """The head of an answer in parts."""
+    """Return the head of a streamed response."""
     response = web.StreamResponse(status=200 if isinstance(answer, WatchStream) else answer.status, headers=_SHARED)
     response.headers["Content-Type"] = answer.content_type
     for key, value in answer.headers:
@@ -333,7 +333,7 @@ def _begin(answer: ApiResponse | WatchStream | TextStream) -> web.StreamResponse
 
 
 async def _large(request: web.BaseRequest, response: web.StreamResponse, answer: ApiResponse) -> None:
-    """A large answer, piece by piece, compressed if the client takes that."""
+    """Send a large response in pieces, compressed if the client accepts that."""
     chunks: Iterable[bytes] = [answer.body] if isinstance(answer.body, bytes) else answer.body
     packs = "gzip" in request.headers.get("Accept-Encoding", "")
     packer = zlib.compressobj(1, wbits=_GZIP) if packs else None
@@ -355,7 +355,7 @@ async def _large(request: web.BaseRequest, response: web.StreamResponse, answer:
 
 
 async def _stream(request: web.BaseRequest, response: web.StreamResponse, answer: WatchStream | TextStream) -> None:
-    """A watch or a log that is followed, until it ends or the client goes."""
+    """Send a watch or a followed log until it ends or the client disconnects."""
     async with aclosing(answer.chunks) as chunks:
         await response.prepare(request)
         async for chunk in chunks:
@@ -366,7 +366,7 @@ async def _stream(request: web.BaseRequest, response: web.StreamResponse, answer
 async def _write(request: web.BaseRequest, response: web.StreamResponse, data: bytes) -> None:
     """Send some bytes; a client that reads nothing for too long is disconnected.
 
-    A connection that is not read keeps another copy, encrypted, of what it is given, so a large part goes in pieces.
+    A connection keeps an encrypted copy of unsent data, so large parts are written in pieces.
     """
     for start in range(0, len(data), PIECE):
         await _write_piece(request, response, data if len(data) <= PIECE else data[start : start + PIECE])

@@ -1,7 +1,7 @@
-"""TLS contexts of clients by the authorities that they trust, made beside other requests and kept.
+"""Client TLS contexts by trusted authorities, created without blocking other requests, and cached.
 
-A bundle of a megabyte has thousands of certificates, of which each takes the interpreter some 0.4 ms to read, whatever
-the thread. So they are read a few at a time.
+A bundle of a megabyte has thousands of certificates, each of which takes the interpreter about 0.4 ms to read, in any
+thread. So they are read a few at a time.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
 AT_A_TIME = 20
-"""Certificates that are read before others have their turn."""
+"""Certificates to read before other requests have their turn."""
 MOST_KEPT, LARGEST_KEPT = 256, 4 << 20
-"""Contexts that are kept, and characters of their bundles in all: those in use take several times as many bytes."""
+"""Maximum number of cached contexts, and total characters of their bundles: they use several times as many bytes."""
 _END = re.compile(r"-----END (?:X509 |TRUSTED )?CERTIFICATE-----\n?")
-"""Ends of what OpenSSL reads as a certificate: it skips keys and others, and a part of nothing else is an error to it.
+"""Ends of OpenSSL certificates: OpenSSL skips keys and other blocks, and fails on a part that has only those.
 
-Only the ends are looked for: to look for whole certificates takes the square of the length of a text without any.
+It matches only the ends, as a search for complete certificates takes quadratic time in a text without any.
 """
 
 
 class Trust:
-    """Makes and keeps contexts.
+    """Creates and caches contexts.
 
     Args:
         complete: called with each new context.
@@ -40,8 +40,8 @@ class Trust:
         """Return a context.
 
         Args:
-            authority: certificates as PEM; empty for those of the system.
-            verify: True if servers need a certificate of it, for their name.
+            authority: the certificates as PEM; empty for those of the system.
+            verify: True to verify certificates and names of servers.
 
         Raises:
             ssl.SSLError: the certificates cannot be read.
@@ -55,7 +55,7 @@ class Trust:
         return self._known[key]
 
     async def _made(self, authority: str, *, verify: bool) -> ssl.SSLContext:
-        if not authority:  # reading files of the system gives other threads their turn
+        if not authority:  # reading system files releases the interpreter's lock
             context = await asyncio.to_thread(ssl.create_default_context)
         else:
             parts = parts_of(authority)
@@ -77,7 +77,7 @@ class Trust:
 
 
 def parts_of(authority: str) -> Iterator[str]:
-    """Yield a bundle in parts of a few certificates, or of what ends like some."""
+    """Yield a bundle in parts of a few certificates, or of lines that end like certificates."""
     ends = [found.end() for found in _END.finditer(authority)]
     start = 0
     for end in ends[AT_A_TIME - 1 : -1 : AT_A_TIME]:

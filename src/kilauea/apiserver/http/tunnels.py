@@ -1,6 +1,6 @@
-"""Tunnels: once a container has agreed to another protocol, bytes are passed on in both directions.
+"""Tunnels: after a container has accepted an upgrade, bytes are forwarded in both directions.
 
-Neither side need read: then the other waits, and no more than some 100 KiB are kept for it in each direction.
+If one side does not read, the other waits, and about 100 KiB are buffered in each direction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _KEPT = 64 * 1024
 
 
 class _FromClient:
-    """Bytes from a client, in the place of aiohttp's parser of WebSockets."""
+    """Bytes from a client, in place of aiohttp's WebSocket parser."""
 
     def __init__(self, request: web.BaseRequest) -> None:
         self._stream = StreamReader(request.protocol, _KEPT, loop=asyncio.get_running_loop())
@@ -33,7 +33,7 @@ class _FromClient:
 
 
 class _Opened(web.StreamResponse):
-    """The answer of a tunnel: it has been sent, and its connection ends with it."""
+    """The response of a tunnel, which has been sent, and with which its connection ends."""
 
     async def prepare(self, request: web.BaseRequest) -> None:
         """Send nothing more."""
@@ -49,7 +49,7 @@ class Tunnels:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def hold(self, request: web.BaseRequest, answer: Tunnel) -> web.StreamResponse:
-        """Tell the client what the container has agreed to, and hand on bytes until one of them ends."""
+        """Send the container's response to the client, and forward bytes until one of them ends."""
         tasks: list[asyncio.Task[None]] = []
         try:
             heard = _FromClient(request)
@@ -59,7 +59,7 @@ class Tunnels:
             await request.writer.write(head + answer.first)
             tasks = [self._begin(_inwards(heard, answer)), self._begin(_outwards(request, answer))]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        except ConnectionError:  # the client has gone
+        except ConnectionError:  # the client has disconnected
             pass
         finally:
             for task in tasks:

@@ -1,8 +1,7 @@
-"""Conversations over WebSockets, with aiohttp.
+"""WebSocket connections with aiohttp.
 
-A client need not read, and may be idle, for as long as it likes: then output waits, and so does what writes it. Pings
-keep the connection alive on its way and find out that the client has gone; a client that does not read cannot answer
-them, and need not.
+A client may be idle or not read for any time: then output and its writer wait. Pings keep the connection alive and
+detect a disconnected client; a client that does not read cannot answer them, and need not.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ from kilauea.apiserver.request import Upgrade
 
 PING_SECONDS = 20.0
 CLOSE_SECONDS = 2.0
-"""Seconds for a client to confirm that the conversation has ended."""
+"""Seconds for a client to confirm the close."""
 
 
 class WebSocket:
-    """A WebSocket as conversations use it."""
+    """Adapts aiohttp's WebSocket to the interface of conversations."""
 
     def __init__(self, response: web.WebSocketResponse) -> None:
         self._response = response
 
     @property
     def protocol(self) -> str:
-        """The protocol that was agreed on; empty if the client named none."""
+        """The negotiated protocol; empty if the client named none."""
         return self._response.ws_protocol or ""
 
     async def receive(self) -> bytes | None:
-        """Return the next message, a text as UTF-8; None when no more comes."""
+        """Return the next message, text as UTF-8; None at the end."""
         message = await self._response.receive()
         if message.type is WSMsgType.BINARY:
             content: bytes = message.data
@@ -41,7 +40,7 @@ class WebSocket:
         return None
 
     async def send(self, message: bytes | str) -> None:
-        """Send a message; waits while the client does not read."""
+        """Send a message; wait while the client does not read."""
         if isinstance(message, str):
             await self._response.send_str(message)
         else:
@@ -55,7 +54,7 @@ class Conversations:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def hold(self, request: web.BaseRequest, answer: Upgrade) -> web.StreamResponse:
-        """Upgrade a connection and talk, until the conversation or its client ends."""
+        """Upgrade a connection and serve it until the conversation ends or the client disconnects."""
         response = web.WebSocketResponse(
             protocols=answer.protocols, timeout=CLOSE_SECONDS, compress=False, max_msg_size=answer.largest
         )
@@ -64,16 +63,16 @@ class Conversations:
         try:
             await response.prepare(request)
             await self._talk(response, answer)
-        except web.HTTPException as refusal:  # the head of the request is not that of a WebSocket
+        except web.HTTPException as refusal:  # not a WebSocket request
             return web.Response(status=refusal.status, text=refusal.text)
-        except ConnectionError:  # the client has gone
+        except ConnectionError:  # the client has disconnected
             pass
         finally:
             answer.end()
         return response
 
     async def _talk(self, response: web.WebSocketResponse, answer: Upgrade) -> None:
-        """Let the conversation go on, and end it when pings find out that the client has gone."""
+        """Run the conversation, and end it when pings detect that the client has disconnected."""
         talk = asyncio.ensure_future(_serve(answer, response))
         pings = asyncio.ensure_future(_ping(response))
         self._tasks.add(talk)

@@ -1,4 +1,4 @@
-"""Calls webhooks over HTTPS, with a single client that keeps connections open."""
+"""A client that calls webhooks over HTTPS and keeps connections open."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kilauea.apiserver.dynamic.remote import CallError, Target
 from kilauea.apiserver.http.trust import Trust
 
 LARGEST_ANSWER = 8 * 1024 * 1024
-"""Bytes of an answer that are read."""
+"""Maximum bytes of a response."""
 MOST_CONNECTIONS = 512
-"""Connections to one webhook, and any number in all: one that never answers must not keep the server from others."""
+"""Connections per webhook, without a total limit: one that never responds must not block calls of others."""
 _HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json, */*",
@@ -36,7 +36,7 @@ class WebhookClient:
             await self._session.close()
 
     async def post(self, target: Target, body: bytes, seconds: float) -> bytes:
-        """Send a body and return that of the answer; raises CallError."""
+        """Send a body and return that of the response; raises CallError."""
         shown = f'failed to call webhook: Post "{target.url}?timeout={seconds:.0f}s"'
         try:
             async with asyncio.timeout(seconds):
@@ -83,7 +83,7 @@ class WebhookClient:
 
 
 async def _limited(answer: aiohttp.ClientResponse) -> bytes:
-    """The body of an answer, which must not be endless."""
+    """Return the body of a response, up to the limit."""
     chunks, size = [], 0
     async for chunk in answer.content.iter_any():
         size += len(chunk)
@@ -94,7 +94,7 @@ async def _limited(answer: aiohttp.ClientResponse) -> bytes:
 
 
 def _words(code: int, content: bytes) -> str:
-    """The error of an answer, in the words of the real server's client."""
+    """Return the error in a response, worded as by the real server's client."""
     try:
         given: Any = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):

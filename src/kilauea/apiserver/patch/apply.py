@@ -1,7 +1,7 @@
-"""Server-side apply: a manager states the fields that it wants, and owns exactly those.
+"""Server-side apply: a manager declares the fields that it wants, and owns exactly those.
 
-Fields that it stated last time and not now are removed, unless another manager owns them. A field that another manager
-owns with a different value is a conflict, unless the apply is forced.
+Fields that it declared last time but not now are removed, unless another manager owns them. A field that another
+manager owns with a different value is a conflict, unless the apply is forced.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KUBECTL = "kubectl"
 
 
 class Apply(NamedTuple):
-    """A server-side apply: its manager, its version, its time."""
+    """A server-side apply: its manager, version and time."""
 
     manager: Manager
     api_version: str
@@ -58,22 +58,22 @@ def server_side_apply(
     *,
     reset: FieldSet = EMPTY,
 ) -> dict[str, Any]:
-    """The object after an apply, with its new `metadata.managedFields`, not yet defaulted.
+    """Return the object after an apply, with its new `metadata.managedFields`, not yet defaulted.
 
     Args:
-        live: the object as it is; None if there is none.
-        applied: what the manager wants. Neither is changed; the result shares parts with both.
-        manager: name of the field manager.
-        force: take fields from other managers.
+        live: the current object; None if it does not exist.
+        applied: the applied object. Neither is changed; the result shares parts with both.
+        manager: the name of the field manager.
+        force: True to take fields from other managers.
         schema: the schema of the kind.
         api_version: group and version of the request.
         now: the time, RFC 3339 in UTC, whole seconds.
-        subresource: through which the object is written; empty for the object itself.
+        subresource: the subresource of the request; empty for the object itself.
         reset: fields that a write through this (sub)resource does not change, such as the status.
 
     Raises:
-        ApplyConflict: other managers own fields that would change; the fault, with a cause for each of them.
-        ApiFault: 400 for another version; 500, as the real server answers, for an object that does not have the form
+        ApplyConflict: other managers own fields that would change; has a cause for each of them.
+        ApiFault: 400 for another version; 500, as in the real server, for an object that does not match the schema
             of its kind.
     """
     check_applied(applied, api_version, schema)
@@ -88,10 +88,10 @@ def server_side_apply(
 
 
 def check_applied(applied: dict[str, Any], api_version: str, schema: Schema) -> None:
-    """Check version and form of what is applied.
+    """Check version and schema of an applied object.
 
     Raises:
-        ApiFault: 400 for another version; 500, as the real server answers, for another form.
+        ApiFault: 400 for another version; 500, as in the real server, for an object that does not match its schema.
     """
     if applied.get("apiVersion") != api_version:
         raise bad_request(f"invalid object type: {full_kind(applied)}")
@@ -104,7 +104,7 @@ def check_applied(applied: dict[str, Any], api_version: str, schema: Schema) -> 
 
 
 def full_kind(applied: dict[str, Any]) -> str:
-    """The group, version and kind that an object says it is of, in the words of the real server."""
+    """Return the group, version and kind of an object, formatted as by the real server."""
     stated, kind = (applied[key] if isinstance(applied.get(key), str) else "" for key in ("apiVersion", "kind"))
     if stated.count("/") > 1:
         stated, kind = "", ""
@@ -113,7 +113,7 @@ def full_kind(applied: dict[str, Any]) -> str:
 
 
 def subject_of(applied: dict[str, Any]) -> str:
-    """The names and the kind of an applied object, in the words of the real server."""
+    """Return the names and the kind of an applied object, formatted as by the real server."""
     metadata = applied.get("metadata")
     names = metadata if isinstance(metadata, dict) else {}
     namespace, name = (names[key] if isinstance(names.get(key), str) else "" for key in ("namespace", "name"))
@@ -121,7 +121,7 @@ def subject_of(applied: dict[str, Any]) -> str:
 
 
 def _managed_of(request: Apply, live: dict[str, Any]) -> Managed:
-    """Owners of fields before the apply; fields without an owner get one of their own."""
+    """Return the owners of fields before the apply; unowned fields get a separate owner."""
     try:
         managed = decode((live.get("metadata") or {}).get("managedFields"))
     except ValueError as error:
@@ -142,7 +142,7 @@ def _filtered(request: Apply, change: Change) -> Change:
 def _applied(
     request: Apply, live: dict[str, Any], managed: Managed, applied: dict[str, Any]
 ) -> tuple[dict[str, Any], Managed]:
-    """The object, and who owns what, after the apply."""
+    """Return the object and the owners of its fields after the apply."""
     who, shape = request.manager, request.shape
     last = managed.get(who)
     own = without(applied_fields(shape, applied), request.reset)
@@ -162,7 +162,7 @@ def _applied(
 
 
 def _refuse_conflicts(request: Apply, live: dict[str, Any], managed: Managed, change: Change) -> None:
-    """Refuse to take fields of others; kubectl may take those that its annotation says it applied."""
+    """Reject an apply that takes fields of others; kubectl may take those that its annotation records as applied."""
     conflicts = {} if request.force else conflicts_of(managed, change.changed, request.manager)
     if not conflicts:
         return
@@ -175,7 +175,7 @@ def _refuse_conflicts(request: Apply, live: dict[str, Any], managed: Managed, ch
 
 
 def _without_dropped(shape: Shape, new: dict[str, Any], last: FieldSet, managed: Managed) -> dict[str, Any]:
-    """The merged object without fields that the manager applied before, applies no longer, and no other one owns."""
+    """Return the merged object without fields that the manager no longer applies and no other manager owns."""
     stated = with_fields_on_the_way(shape, last)
     whole = with_fields_on_the_way(shape, applied_fields(shape, new))
     owned = EMPTY

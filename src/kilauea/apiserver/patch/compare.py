@@ -1,4 +1,4 @@
-"""The fields of an object, and those that changed from one state of it to the next."""
+"""The fields of an object, and the changes between two states of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Repeated = dict[str, list[Any]]
 
 
 def applied_fields(shape: Shape, value: Any) -> FieldSet:
-    """The set that an applied object owns: its leaves, items and keys of maps; objects on the way only if empty."""
+    """Return the set that an applied object owns: leaves, items and map keys; other objects only if empty."""
     out: FieldSet = {}
     if isinstance(value, dict) and shape.sort in (Sort.OBJECT, Sort.ANY):
         for key, each in value.items():
@@ -32,7 +32,7 @@ def applied_fields(shape: Shape, value: Any) -> FieldSet:
 
 
 def _applied_node(shape: Shape, value: Any, member: bool) -> FieldSet | None:
-    """The node of one value of an applied object; None if nothing of it is owned."""
+    """Return the node of a value of an applied object; None if no part is owned."""
     if value is None or shape.leaf or value == {}:
         return {}
     holds = isinstance(value, dict) or (isinstance(value, list) and shape.sort is not Sort.ANY)
@@ -48,8 +48,8 @@ class Change:
     """The difference between two states of an object.
 
     Attributes:
-        changed: fields that are new or have another value, in order.
-        removed: fields that are gone.
+        changed: new fields and fields with another value, in order.
+        removed: removed fields.
     """
 
     __slots__ = ("changed", "removed")
@@ -100,12 +100,12 @@ def compare_values(shape: Shape, step: str, old: Any, new: Any, change: Change) 
 
 
 def _hollow(value: Any) -> bool:
-    """Null, or an object or a list without content."""
+    """Return True for null, and for an empty object or list."""
     return value is None or (not value and isinstance(value, dict | list))
 
 
 def _compare_within(shape: Shape, step: str, old: Any, new: Any, change: Change) -> None:
-    """Compare two different values, of which at least one has fields or items of its own."""
+    """Compare two different values, at least one of which has fields or items that are owned separately."""
     below = Change({}, {})
     kind: type
     if shape.sort in (Sort.SET, Sort.ITEMS):
@@ -125,7 +125,7 @@ def _compare_within(shape: Shape, step: str, old: Any, new: Any, change: Change)
 
 
 def _held(kind: type[Holder], value: Any) -> Holder:
-    """A value of the kind that is compared; empty if it is null or of another."""
+    """Return a value if it is of this type, or else an empty one."""
     return value if isinstance(value, kind) else kind()
 
 
@@ -143,7 +143,7 @@ def _compare_items(shape: Shape, old: list[Any], new: list[Any], change: Change)
 
 
 def _compare_repeated(shape: Shape, before: _Repeated, after: _Repeated, change: Change) -> None:
-    """Compare two lists, item by item; an item that stands there more than once is owned as a whole."""
+    """Compare two lists, item by item; a duplicate item is owned as a whole."""
     for step in dict.fromkeys((*before, *after)):
         olds, news = before.get(step, ()), after.get(step, ())
         if len(olds) < 2 and len(news) < 2:

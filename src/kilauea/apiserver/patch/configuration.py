@@ -1,7 +1,7 @@
-"""Merges the apply configuration of a mutating policy into an object.
+"""The merge of a mutating policy's apply configuration into an object.
 
-Fields and keyed items are merged as in a server-side apply, but no manager owns them afterwards. A configuration may
-not set what is atomic, because that would replace all that is there.
+Fields and keyed items are merged as in a server-side apply, but without an owner. A configuration may not set atomic
+values, because that would replace the existing content.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def merge_configuration(live: dict[str, Any], configuration: dict[str, Any], sch
 
     Args:
         live: the object.
-        configuration: the fields to set; version and kind are those of the object, whatever stands there.
-        schema: that of the kind; None if it is not known, so that lists are replaced.
+        configuration: the fields to set; its version and kind are replaced by those of the object.
+        schema: the schema of the kind; None if unknown, so that lists are replaced.
 
     Raises:
-        ValueError: the configuration does not have the form of the kind, or sets what is atomic; or items of the
-            object cannot be told apart. In the words of the real server.
+        ValueError: the configuration does not match the schema or sets an atomic value, or items of the object cannot
+            be distinguished. Worded as by the real server.
     """
     shape = ANY if schema is None else shape_of(schema)
     wanted = dict(configuration)
@@ -44,7 +44,7 @@ def merge_configuration(live: dict[str, Any], configuration: dict[str, Any], sch
 
 
 def _atomic(shape: Shape, value: Any, path: str) -> Iterator[str]:
-    """Yield the paths of atomic lists and objects, among described fields and items of lists."""
+    """Yield the paths of atomic lists and objects in described fields and items of lists."""
     if isinstance(value, list):
         if shape.sort in (Sort.LEAF, Sort.ANY):
             yield path

@@ -9,7 +9,7 @@ from kilauea.apiserver.patch.managed import UPDATE, Managed, Manager
 from kilauea.apiserver.status import ApiFault, Cause, cause_dict
 
 Conflicts = dict[Manager, FieldSet]
-"""For each manager, what it owns of what would change."""
+"""The changed fields that each manager owns."""
 
 
 def conflicts_of(managed: Managed, changed: FieldSet, applying: Manager) -> Conflicts:
@@ -19,7 +19,7 @@ def conflicts_of(managed: Managed, changed: FieldSet, applying: Manager) -> Conf
 
 
 def all_fields(conflicts: Conflicts) -> FieldSet:
-    """All conflicting fields, of all owners."""
+    """Return all conflicting fields of all owners."""
     total = EMPTY
     for fields in conflicts.values():
         total = union(total, fields)
@@ -27,13 +27,13 @@ def all_fields(conflicts: Conflicts) -> FieldSet:
 
 
 def remaining(conflicts: Conflicts, allowed: FieldSet) -> Conflicts:
-    """The conflicts about fields that are not allowed to be taken."""
+    """Return the conflicts without the fields that may be taken."""
     found = {manager: difference(fields, allowed) for manager, fields in conflicts.items()}
     return {manager: fields for manager, fields in found.items() if fields}
 
 
 class ApplyConflict(ApiFault):
-    """An apply that is refused because others own fields that it would change; `causes` names each of them."""
+    """An apply would change fields of other managers; `causes` names each of them."""
 
     def __init__(self, conflicts: Conflicts) -> None:
         listed = list(_listed(conflicts))
@@ -42,7 +42,7 @@ class ApplyConflict(ApiFault):
 
 
 def _listed(conflicts: Conflicts) -> Iterator[tuple[Manager, str]]:
-    """Managers in order, each with its fields."""
+    """Yield managers in order, each with its fields."""
     for manager in sorted(conflicts):
         for path in paths(conflicts[manager]):
             yield manager, path_text(path)

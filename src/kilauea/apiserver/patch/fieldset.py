@@ -1,15 +1,14 @@
 """Sets of fields and their owners, stored as the decoded `fieldsV1` document itself.
 
-A set is a tree of dicts. A key is one step of a path, as fieldsV1 writes it:
+A set is a tree of dicts. A key is one step of a path in the format of fieldsV1:
 
 - `f:NAME`: a field of an object;
 - `k:{"name":"web"}`: the item of a list with these keys;
 - `v:"value"`: this value in a list that is a set;
-- `i:3`: an index, which nothing writes any more.
+- `i:3`: an index, which is no longer written.
 
-A node that is empty, or has the key `.`, belongs to the set; any other is only on the way to nodes that do. The root
-belongs to no set, so `{}` there is the empty set. Sets are never changed once they are made; results share their parts.
-What is made of sets in order is in order.
+A node that is empty, or has the key `.`, is a member of the set; any other only leads to members. The root is never a
+member, so `{}` is the empty set. Sets are immutable; results share their parts. Results of ordered sets are ordered.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ import msgspec
 from kilauea.api.remembered import remembered
 
 FieldSet = dict[str, Any]
-"""A node, and all that is below; typed loosely as it is JSON."""
+"""A node with everything below; loosely typed, as it is JSON."""
 
 SELF = "."
 EMPTY: FieldSet = {}
 
 
 def fields(*paths: str) -> FieldSet:
-    """The set of some fields of objects, each given as `metadata.name`."""
+    """Return the set of fields given as paths such as `metadata.name`."""
     root: FieldSet = {}
     for path in paths:
         node: FieldSet = {}
@@ -53,7 +52,7 @@ def union(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def _join(one: FieldSet, other: FieldSet) -> FieldSet:
-    """Two nodes at the same path as one."""
+    """Merge two nodes at the same path."""
     if not one or not other:
         node = one or other
         return node if not node or SELF in node else {SELF: {}, **node}
@@ -74,7 +73,7 @@ def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
-    """Return the paths of one set that are not in the other; paths below a removed field stay."""
+    """Return the paths of one set that are not in the other; paths below a removed one stay."""
     out: FieldSet = {}
     for step, node in one.items():
         theirs = other.get(step)
@@ -106,12 +105,12 @@ def _belongs(node: FieldSet) -> bool:
 
 
 def _below(node: FieldSet) -> FieldSet:
-    """The node without its own membership."""
+    """Return the node without its own membership."""
     return {step: each for step, each in node.items() if step != SELF} if SELF in node else node
 
 
 def _node(belongs: bool, below: FieldSet) -> FieldSet | None:
-    """A node, or None if nothing is left of it."""
+    """Return a node, or None if it would have no members."""
     if not below:
         return {} if belongs else None
     return {SELF: {}, **below} if belongs else below
@@ -121,7 +120,7 @@ def _node(belongs: bool, below: FieldSet) -> FieldSet | None:
 
 
 def has(owned: FieldSet, path: tuple[str, ...]) -> bool:
-    """Return True if a path belongs to a set."""
+    """Return True if a path is a member of a set."""
     node = owned
     for step in path:
         found = node.get(step)
@@ -132,7 +131,7 @@ def has(owned: FieldSet, path: tuple[str, ...]) -> bool:
 
 
 def paths(owned: FieldSet, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """All paths that belong to a set, those of a node before those below it, in the order of the steps."""
+    """Yield all paths in a set in the order of steps, each node before those below it."""
     steps = sorted((step for step in owned if step != SELF), key=order_of)
     for step in steps:
         if _belongs(owned[step]):
@@ -142,7 +141,7 @@ def paths(owned: FieldSet, above: tuple[str, ...] = ()) -> Iterator[tuple[str, .
 
 
 def path_text(path: tuple[str, ...]) -> str:
-    """A path as messages show it: `.spec.containers[name="web"].image`."""
+    """Return a path in the format of messages: `.spec.containers[name="web"].image`."""
     return "".join(map(_step_text, path))
 
 
@@ -163,17 +162,17 @@ def _quoted(value: Any) -> str:
 
 
 def key_step(keys: dict[str, Any]) -> str:
-    """The step to an item of a list; the keys must be sorted."""
+    """Return the step to an item of a list; the keys must be sorted."""
     return "k:" + _encoded(keys)
 
 
 def value_step(value: Any) -> str:
-    """The step to a value of a set."""
+    """Return the step to a value of a set."""
     return "v:" + _encoded(value)
 
 
 def _encoded(value: Any) -> str:
-    """JSON as the real server writes it within a step: `<`, `>` and `&` are escaped."""
+    """Encode JSON as the real server does within a step: `<`, `>` and `&` are escaped."""
     text = msgspec.json.encode(value).decode()
     if "<" in text or ">" in text or "&" in text:
         text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -181,45 +180,45 @@ def _encoded(value: Any) -> str:
 
 
 def ordered(owned: FieldSet) -> FieldSet:
-    """The same set, its steps in the order in which the real server writes them."""
+    """Return the set with its steps in the order of the real server."""
     return {step: ordered(node) if node else node for step, node in in_order(owned).items()}
 
 
 def in_order(node: FieldSet) -> FieldSet:
-    """The same node, its own steps in order."""
+    """Return the node with its direct steps in order."""
     if len(node) < 2:
         return node
     steps = sorted(node)
-    if steps[-1][0] in "kv" and len(steps) > 1 + (steps[0] == SELF):  # one alone is in order
+    if steps[-1][0] in "kv" and len(steps) > 1 + (steps[0] == SELF):  # a single one is in order
         steps.sort(key=order_of)
     return {step: node[step] for step in steps}
 
 
 def order_of(step: str) -> tuple[Any, ...]:
-    """Sorting key of a step: fields by name, then items by their keys, then values; numbers as numbers."""
+    """Return the sort key of a step: fields by name, then items by keys, then values; numbers as numbers."""
     return _order_of_parsed(step) if step[0] in "kv" else (step,)
 
 
 @remembered(4096)
 def _order_of_parsed(step: str) -> tuple[Any, ...]:
-    """Sorting key of a step that holds JSON."""
+    """Return the sort key of a step with JSON."""
     content = json.loads(step[2:])
     parts = sorted(content.items()) if isinstance(content, dict) else [("", content)]
     return (step[0], *((name, _rank(value)) for name, value in parts))
 
 
 def _rank(value: Any) -> tuple[int, Any]:
-    """Values of different types in one order: numbers, text, true and false."""
+    """Return a sort key for values of different types: numbers, strings, booleans."""
     if isinstance(value, bool):
         return 2, value
     return (0, value) if isinstance(value, int | float) else (1, str(value))
 
 
 def from_fields_v1(document: Any) -> FieldSet:
-    """The set that a client sent as fieldsV1: steps in the one form that is used here, unknown ones left out.
+    """Parse fieldsV1 from a client: steps are normalized, unknown ones omitted.
 
     Raises:
-        ValueError: this is not a set of fields.
+        ValueError: the document is not a set of fields.
     """
     if not isinstance(document, dict):
         raise ValueError("fieldsV1 is not an object")

@@ -1,7 +1,7 @@
 """The fields of a new object, cached for the many objects with the same structure.
 
-The answer is that of `compare` with nothing, in order; but it is made of nodes that shapes remember, see
-`kilauea.apiserver.patch.whole`. Sets that come from here must not be changed.
+The result equals that of `compare` with an absent object, in order, but is built from nodes that shapes cache, see
+`kilauea.apiserver.patch.whole`. Returned sets must not be changed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def fresh_fields(
     """Return the fields that the writer of a new object owns, in order.
 
     Args:
-        shape: of the kind.
+        shape: the shape of the kind.
         obj: the object.
-        reset: fields that the write does not set, with all below them.
-        never: fields that have no owner.
-        known_parts: what `fields_of_part` said of parts like those of the object, by field.
+        reset: fields that the write does not set, with everything below them.
+        never: fields without an owner.
+        known_parts: the results of `fields_of_part` for similar parts, by field.
 
     Raises:
         ValueError: items of a list cannot be told apart.
@@ -41,13 +41,13 @@ def fresh_fields(
     if known is not None and known[1] is reset and known[2] is never:
         return known[3]
     left = difference(without(node, reset), never)
-    # What is remembered holds on to the node, so that the identity stays its own.
+    # The cached entry refers to the node, so that its identity is not reused.
     remember(shape, shape.reduced, id(node), node, (node, reset, never, left))
     return left
 
 
 def fields_of_part(schema: Schema, field: str, value: Any) -> FieldSet | None:
-    """Return the fields of one part of a new object; it must not be changed. None if it has none.
+    """Return the fields of one part of a new object, or None if it has none; the result must not be changed.
 
     Raises:
         ValueError: items of a list cannot be told apart.
@@ -59,7 +59,7 @@ _NONE: Mapping[str, FieldSet | None] = {}
 
 
 def _object(shape: Shape, obj: dict[str, Any], known: Mapping[str, FieldSet | None] = _NONE) -> FieldSet:
-    """The node of an object, or of a part of one, that does not itself belong to the set."""
+    """Return the node of an object, or of a part of one, which is not itself a member of the set."""
     parts: list[FieldSet | None] = []
     for key, each in obj.items():
         if key in known:
@@ -71,7 +71,7 @@ def _object(shape: Shape, obj: dict[str, Any], known: Mapping[str, FieldSet | No
 
 
 def _changed(shape: Shape, value: Any) -> FieldSet | None:
-    """The node of a value; None if it is what Go writes where nothing was said."""
+    """Return the node of a value; None if it is the value that Go writes for an unset field."""
     zero = shape.zero
     if zero is ABSENT:
         return whole(shape, value)

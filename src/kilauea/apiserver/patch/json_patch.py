@@ -1,8 +1,8 @@
 """JSON patches (RFC 6902), as the real server applies them.
 
-The server is more lenient than the RFC, and than the jsonpatch library: `replace` and `test` may name a key that is not
-there, a missing `value` is null, negative indexes count from the end of a list. Clients rely on the former (a `replace`
-of an annotation that may not exist yet), so the operations are written out here.
+The server is more lenient than the RFC and the jsonpatch library: `replace` and `test` may name a missing key, a
+missing `value` is null, negative indexes count from the end of a list. Clients rely on the former (a `replace` of an
+annotation that may not exist yet), so the operations are implemented here.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kilauea.apiserver.status import ApiFault, bad_request
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED = 3 * 1024 * 1024
-"""Bytes of JSON that the copies of one patch may amount to, as in the real server: each can double an object."""
+"""Maximum total bytes of JSON copied by one patch, as in the real server: each copy can double an object."""
 MAX_MOVED = 50_000_000
-"""Items of lists that the operations of one patch may have to make room for, or close up, in sum."""
+"""Maximum total number of list items moved by insertions and removals of one patch."""
 
 
 class _Work:
@@ -30,7 +30,7 @@ class _Work:
         self.moved = 0
 
     def copy(self, value: Any) -> Any:
-        """A copy of a value, unless the copies together become too large."""
+        """Copy a value, unless the copies become too large in total."""
         text = msgspec.json.encode(value)
         self.copied += len(text)
         if self.copied > MAX_COPIED:
@@ -38,18 +38,18 @@ class _Work:
         return msgspec.json.decode(text)
 
     def move(self, items: list[Any]) -> None:
-        """An item goes into a list or out of it."""
+        """Count the insertion or removal of an item of a list."""
         self.moved += len(items)
         if self.moved > MAX_MOVED:
             raise _Inapplicable
 
 
 class _Inapplicable(Exception):
-    """An operation that does not fit the document; the real server does not tell clients which."""
+    """An operation does not fit the document; the real server does not tell clients which."""
 
 
 class FailedTest(ApiFault):
-    """A `test` of a patch that does not hold."""
+    """A `test` of a patch has failed."""
 
     def __init__(self) -> None:
         super().__init__(422, "Invalid", _UNPROCESSABLE)
@@ -60,7 +60,7 @@ _UNPROCESSABLE = "the server rejected our request due to an error in our request
 
 
 def json_patch(document: Any, operations: Any) -> Any:
-    """Apply operations to a document, which is changed in place; the result may be another object.
+    """Apply operations to a document in place; the result may be another object.
 
     Raises:
         ApiFault: 400 if these are not operations, 413 for more than 10,000, 422 if one does not fit the document,
@@ -77,14 +77,14 @@ def json_patch(document: Any, operations: Any) -> Any:
 
 
 def unprocessable() -> ApiFault:
-    """The refusal of a patch that does not fit the object, with details that tell nothing, as the real server's."""
+    """Return the error for a patch that does not fit the object, with empty details as in the real server."""
     fault = ApiFault(422, "Invalid", _UNPROCESSABLE)
     fault.status["details"] = {}
     return fault
 
 
 def _check_form(operations: Any) -> None:
-    """A list of objects, not too long."""
+    """Check that operations are a list of objects that is not too long."""
     target = "[]handlers.jsonPatchOp"
     if not isinstance(operations, list):
         found = json_type(operations)
@@ -102,7 +102,7 @@ def _check_form(operations: Any) -> None:
 
 
 def _apply(document: Any, operation: dict[str, Any], work: _Work) -> Any:
-    """One operation; gives the document."""
+    """Apply one operation; return the document."""
     act = _OPERATIONS.get(operation.get("op") or "")
     if act is None:
         raise _Inapplicable
@@ -113,7 +113,7 @@ def _apply(document: Any, operation: dict[str, Any], work: _Work) -> Any:
 
 
 def _pointer(operation: dict[str, Any], key: str = "path") -> list[str]:
-    """The steps of a pointer; none for the whole document."""
+    """Return the steps of a pointer; none for the whole document."""
     text = operation.get(key)
     if not isinstance(text, str):
         raise _Inapplicable
@@ -121,7 +121,7 @@ def _pointer(operation: dict[str, Any], key: str = "path") -> list[str]:
 
 
 def _locate(document: Any, steps: list[str]) -> tuple[Any, str]:
-    """The object or list that holds the last step of a pointer, and that step."""
+    """Return the object or list that contains the last step of a pointer, and that step."""
     if not steps:
         raise _Inapplicable
     for step in steps[:-1]:
@@ -134,7 +134,7 @@ def _locate(document: Any, steps: list[str]) -> tuple[Any, str]:
 
 
 def _index(step: str, length: int) -> int:
-    """The index that a step names in a list that has, or will have, this many items."""
+    """Return the index of a step in a list that has, or will have, this many items."""
     try:
         index = int(step)
     except ValueError:
@@ -145,7 +145,7 @@ def _index(step: str, length: int) -> int:
 
 
 def _get(holder: Any, step: str) -> Any:
-    """Return the value at a step; `ABSENT` at a key that an object does not have."""
+    """Return the value at a step; `ABSENT` for a missing key of an object."""
     if isinstance(holder, dict):
         return holder.get(step, ABSENT)
     if isinstance(holder, list):
@@ -170,7 +170,7 @@ def _put(document: Any, steps: list[str], value: Any, work: _Work) -> Any:
 
 
 def _take(document: Any, steps: list[str], work: _Work) -> Any:
-    """Remove what stands at a pointer, and give it."""
+    """Remove the value at a pointer, and return it."""
     holder, step = _locate(document, steps)
     if isinstance(holder, list):
         work.move(holder)

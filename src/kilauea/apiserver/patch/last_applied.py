@@ -1,4 +1,4 @@
-"""The annotation in which kubectl stores the applied configuration, when it changes to server-side apply."""
+"""The annotation with the applied configuration, when kubectl migrates to server-side apply."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_ANNOTATIONS = 256 * 1024
 
 
 def allowed_conflicts(shape: Shape, live: dict[str, Any], api_version: str) -> FieldSet | None:
-    """The fields that kubectl applied before and that still have its values; None if there is no such record."""
+    """Return the fields that kubectl applied and that still have its values; None without such an annotation."""
     text = (live.get("metadata", {}).get("annotations") or {}).get(ANNOTATION)
     if not text:
         return None
@@ -30,7 +30,7 @@ def allowed_conflicts(shape: Shape, live: dict[str, Any], api_version: str) -> F
 
 
 def refresh_annotation(metadata: dict[str, Any], applied: dict[str, Any]) -> None:
-    """Bring the annotation up to date where there is one; `metadata` is changed."""
+    """Update the annotation if it exists; `metadata` is changed in place."""
     if not (metadata.get("annotations") or {}).get(ANNOTATION):
         return
     recorded = copied(applied)

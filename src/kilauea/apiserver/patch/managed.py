@@ -1,7 +1,7 @@
 """`metadata.managedFields`: the owners of fields, updated by every write.
 
-There is an entry for each manager, operation (Apply or Update), API version (of updates only) and subresource. What a
-request changes becomes its manager's alone; a removed field has no owner.
+It has an entry for each manager, operation (Apply or Update), API version (of updates only) and subresource. The
+manager of a request becomes the only owner of the fields that it changes; a removed field has no owner.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NEVER_OWNED = fields(
 
 
 class Manager(NamedTuple):
-    """An owner of fields; of appliers the API version is empty here, as they keep one entry over all versions."""
+    """An owner of fields; the API version is empty for applies, which have one entry for all versions."""
 
     name: str
     operation: str
@@ -54,7 +54,7 @@ class Manager(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """The fields that a manager owns, the version they are in, and when they last changed (RFC 3339)."""
+    """The fields that a manager owns, their version, and the time of their last change (RFC 3339)."""
 
     api_version: str
     fields: FieldSet
@@ -68,10 +68,10 @@ Managed = dict[Manager, Owned]
 
 
 def decode(entries: Any) -> Managed:
-    """The entries of an object.
+    """Decode the entries of an object.
 
     Raises:
-        ValueError: something is wrong with them.
+        ValueError: they are invalid.
     """
     managed: Managed = {}
     for entry in entries or ():
@@ -94,7 +94,7 @@ def manager_of(entry: dict[str, Any]) -> Manager:
 
 
 def encode(managed: Managed) -> list[dict[str, Any]]:
-    """The entries, in the order in which the real server has them."""
+    """Encode the entries, in the order of the real server."""
     return [_entry(manager, owned) for manager, owned in sorted(managed.items(), key=_place)]
 
 
@@ -131,19 +131,19 @@ def track_update(
     reset: FieldSet = EMPTY,
     known: Mapping[str, FieldSet | None] | None = None,
 ) -> list[dict[str, Any]]:
-    """The `metadata.managedFields` of an object after a create, an update or a patch other than an apply.
+    """Return the `metadata.managedFields` of an object after a create, an update or a patch other than an apply.
 
     Args:
-        old: the object as it was; None for a create.
-        new: the object as the client wants it, defaulted, before admission and what the kind itself prepares: what
-            those set has no owner.
-        manager: name of the field manager, or the start of the user agent.
+        old: the old object; None for a create.
+        new: the requested object with defaults, before admission and preparation by the strategy: fields that those
+            set have no owner.
+        manager: the name of the field manager, or the start of the user agent.
         schema: the schema of the kind.
         api_version: group and version of the request.
         now: the time, RFC 3339 in UTC, whole seconds.
-        subresource: through which the object is written; empty for the object itself.
+        subresource: the subresource of the request; empty for the object itself.
         reset: fields that a write through this (sub)resource does not change, such as the status.
-        known: of a new object, parts whose fields are known (`fields_of_part`).
+        known: parts of a new object whose fields are known (`fields_of_part`).
 
     Returns:
         The entries; none if the client cleared them or the object has none.
@@ -165,7 +165,7 @@ def track_update(
 
 
 def _before(old: dict[str, Any] | None, new: dict[str, Any], subresource: bool) -> Managed:
-    """The entries that a write starts from: those that it brings, if they are sound, or those of the object."""
+    """Return the entries from which a write starts: those in the new object, if valid, or those of the old one."""
     ours = (old or {}).get("metadata", {}).get("managedFields")
     theirs = ours if subresource else new.get("metadata", {}).get("managedFields")
     if not subresource and theirs in ([], [{}]):
@@ -178,7 +178,7 @@ def _before(old: dict[str, Any] | None, new: dict[str, Any], subresource: bool) 
 
 
 def _stored(entries: list[dict[str, Any]] | None) -> Managed:
-    """Entries that were written from here, so that their fields need not be looked through."""
+    """Decode entries that were written here, so that their fields need no check."""
     return {
         manager_of(entry): Owned(entry["apiVersion"], entry.get("fieldsV1") or {}, entry.get("time"))
         for entry in entries or ()
@@ -186,7 +186,7 @@ def _stored(entries: list[dict[str, Any]] | None) -> Managed:
 
 
 def _decoded(entries: Any) -> Managed:
-    """Entries, or none if they are not sound."""
+    """Decode entries; return none if they are invalid."""
     try:
         return decode(entries)
     except (ValueError, AttributeError, TypeError):
@@ -194,7 +194,7 @@ def _decoded(entries: Any) -> Managed:
 
 
 def taken_over(managed: Managed, manager: Manager, api_version: str, change: Change, now: str) -> Managed:
-    """The entries after a manager changed fields: it owns them, and others do not."""
+    """Return the entries after a manager has changed fields: it is their only owner."""
     after = disowned(managed, change)
     own = difference(change.changed, NEVER_OWNED)
     if own:
@@ -204,7 +204,7 @@ def taken_over(managed: Managed, manager: Manager, api_version: str, change: Cha
 
 
 def disowned(managed: Managed, change: Change) -> Managed:
-    """The entries without what was changed or removed; those that own nothing any more are gone."""
+    """Return the entries without changed or removed fields, omitting empty entries."""
     after: Managed = {}
     for manager, owned in managed.items():
         rest = difference(owned.fields, change.changed)
@@ -215,7 +215,7 @@ def disowned(managed: Managed, change: Change) -> Managed:
 
 
 def capped(managed: Managed) -> Managed:
-    """At most ten entries of updates: beyond that, the oldest of the same version are folded into one."""
+    """Limit entries of updates to ten: beyond that, the oldest of the same version are merged into one."""
     updaters = [manager for manager in managed if manager.operation == UPDATE]
     excess = len(updaters) - MAX_UPDATERS
     if excess <= 0:
@@ -236,5 +236,5 @@ def capped(managed: Managed) -> Managed:
 
 
 def _identifier(manager: Manager) -> Iterable[str]:
-    """Key that orders managers of the same second."""
+    """Return the sort key for managers of the same second."""
     return manager.name, manager.operation, manager.api_version, manager.subresource

@@ -1,4 +1,4 @@
-"""Merge patches (RFC 7386), as the real server applies them: null values of keys are also dropped within new lists."""
+"""Merge patches (RFC 7386), as the real server applies them: keys with null are also dropped within new lists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kilauea.apiserver.status import bad_request
 
 
 def merge_patch(document: dict[str, Any], patch: Any) -> dict[str, Any]:
-    """Merge a patch into a document, which is changed in place and given back; parts of the patch become parts of it.
+    """Merge a patch into a document in place and return it; it shares parts of the patch.
 
     Raises:
         ApiFault: 400 if the patch is not an object.
@@ -27,7 +27,7 @@ def merge_patch(document: dict[str, Any], patch: Any) -> dict[str, Any]:
 
 
 def _merge(document: dict[str, Any], patch: dict[str, Any]) -> None:
-    """Null deletes, objects merge, everything else replaces."""
+    """Merge a patch: null deletes, objects are merged, everything else is replaced."""
     for key, value in patch.items():
         if value is None:
             document.pop(key, None)
@@ -40,12 +40,12 @@ def _merge(document: dict[str, Any], patch: dict[str, Any]) -> None:
 
 
 def merged(document: Any, patch: Any, *, nulls: bool) -> Any:
-    """Return a document with a patch on it, which shares with the document what the patch leaves as it is.
+    """Return a document with a patch applied, which shares unchanged parts with the document.
 
     Args:
-        document: is not changed.
-        patch: its parts become parts of the result.
-        nulls: True if there may be nulls within the patch.
+        document: not changed.
+        patch: shared with the result.
+        nulls: True if the patch may contain nulls.
     """
     if not isinstance(document, dict) or not isinstance(patch, dict):
         return without_nulls(patch) if nulls and not isinstance(document, dict) else patch
@@ -59,7 +59,7 @@ def merged(document: Any, patch: Any, *, nulls: bool) -> Any:
 
 
 def without_nulls(value: Any) -> Any:
-    """A copy without the keys whose value is null, at all depths; nulls that are items of a list stay."""
+    """Return a copy without keys whose value is null, at all depths; null items of lists stay."""
     if isinstance(value, dict):
         return {
             key: without_nulls(each) if isinstance(each, dict | list) else each

@@ -1,4 +1,4 @@
-"""Merging an applied object into the live one, and removing fields from an object: the two halves of an apply."""
+"""The two halves of an apply: merging the applied object into the live one, and removing fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kilauea.apiserver.patch.values import ABSENT
 
 
 def merged(shape: Shape, live: Any, applied: Any) -> Any:
-    """The live value with the applied one merged in; shares parts with both, which are not changed."""
+    """Return the live value with the applied one merged in; it shares parts with both, which are not changed."""
     if applied is ABSENT or (applied is None and live and _holds(shape, live)):
         return live
     if shape.sort in (Sort.OBJECT, Sort.ANY) and isinstance(live, dict) and isinstance(applied, dict):
@@ -22,7 +22,7 @@ def merged(shape: Shape, live: Any, applied: Any) -> Any:
 
 
 def _holds(shape: Shape, value: Any) -> bool:
-    """Return True if a value has fields or items that are owned one by one."""
+    """Return True if a value has fields or items that are owned separately."""
     kind = list if shape.sort in (Sort.SET, Sort.ITEMS) else dict
     return shape.sort is not Sort.LEAF and isinstance(value, kind)
 
@@ -35,7 +35,7 @@ def _merged_fields(shape: Shape, live: dict[str, Any], applied: dict[str, Any]) 
 
 
 def _merged_items(shape: Shape, live: list[Any], applied: list[Any]) -> list[Any]:
-    """Items in the order of the applied list; those that are only live stay between their neighbours."""
+    """Return items in the order of the applied list; items only in the live list stay between their neighbours."""
     ours = [shape.item_step(item) for item in live]
     wanted = {shape.item_step(item): item for item in applied}
     counts = Counter(ours)
@@ -57,7 +57,7 @@ def _merged_items(shape: Shape, live: list[Any], applied: list[Any]) -> list[Any
 
 
 def pruned(shape: Shape, value: Any, fields: FieldSet) -> Any:
-    """A value without the fields and items of a set; null if nothing is left of it."""
+    """Return a value without the fields and items of a set; null if nothing is left."""
     if shape.sort in (Sort.OBJECT, Sort.ANY) and isinstance(value, dict):
         out = {}
         for key, each in value.items():
@@ -73,7 +73,7 @@ def pruned(shape: Shape, value: Any, fields: FieldSet) -> Any:
 
 
 def _kept(shape: Shape, value: Any, node: FieldSet | None) -> Any:
-    """Return the rest of a value when a set of fields is removed at its node."""
+    """Return the rest of a value after removing the set of fields at its node."""
     if node is None:
         return value
     if not node or SELF in node:
@@ -82,7 +82,7 @@ def _kept(shape: Shape, value: Any, node: FieldSet | None) -> Any:
 
 
 def with_fields_on_the_way(shape: Shape, fields: FieldSet) -> FieldSet:
-    """A set in which described fields that lead to others belong as well."""
+    """Return the set extended with the described fields that lead to its members."""
     out: FieldSet = {}
     for step, node in fields.items():
         if not node:
@@ -95,7 +95,7 @@ def with_fields_on_the_way(shape: Shape, fields: FieldSet) -> FieldSet:
 
 
 def _below(shape: Shape, step: str) -> tuple[Shape, bool]:
-    """The shape at a step, and whether that is a described field."""
+    """Return the shape at a step, and True if the step is a described field."""
     if step[:2] == "f:" and shape.sort in (Sort.OBJECT, Sort.ANY):
         return shape.field(step[2:])[1], step[2:] in shape.declared
     return (shape.items, False) if step[:2] == "k:" and shape.sort is Sort.ITEMS else (shape, False)

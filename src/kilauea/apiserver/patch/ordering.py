@@ -1,7 +1,7 @@
 """The order of items after a strategic merge.
 
-The items that the patch names stand in its order, the others in the order that they had. The two rows are woven
-together so that neither changes: an item that the patch does not name goes before the first that it stood before.
+Items in the patch keep its order, other items their old order. The two sequences are merged so that neither changes: an
+item that is not in the patch is placed before the first patch item that it preceded.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from kilauea.apiserver.status import ApiFault
 
 
 class Places:
-    """The places of the items of a list, by merge key (by value, without a key): the first of equal ones counts.
+    """The indexes of the items of a list, by merge key (or by value, without a key): the first of equal ones counts.
 
-    A list is searched once for each item of a patch, and both may hold a hundred thousand; so places are looked up.
+    A list is searched once for each item of a patch, and both may have a hundred thousand; so the indexes are cached.
     """
 
     def __init__(self, items: list[Any], key: str) -> None:
@@ -28,12 +28,12 @@ class Places:
             self._places.setdefault(self._identity(item), place)
 
     def add(self, item: Any) -> None:
-        """Note the next item of the list."""
+        """Add the next item of the list."""
         self._places.setdefault(self._identity(item), self._count)
         self._count += 1
 
     def of(self, item: Any) -> int:
-        """Index of the item of the same merge key, or -1."""
+        """Return the index of the item with the same merge key, or -1."""
         wanted = self._identity(item)
         return -1 if wanted is ABSENT else self._places.get(wanted, -1)
 
@@ -43,7 +43,7 @@ class Places:
 
 
 def identity(value: Any) -> Any:
-    """Return a key that equal JSON values share, and others do not; it can be hashed."""
+    """Return a hashable key that is the same only for equal JSON values."""
     if value.__class__ is str:
         return value
     if isinstance(value, dict | list):
@@ -52,12 +52,12 @@ def identity(value: Any) -> Any:
 
 
 def in_patch_order(items: list[Any], order: list[Any], before: list[Any], key: str) -> list[Any]:
-    """Merged items in their final order.
+    """Return merged items in their final order.
 
     Args:
         items: the merged items.
-        order: items, or their keys alone, in the order that the patch wants.
-        before: the items as they stood.
+        order: items, or only their keys, in the order of the patch.
+        before: the items in their old order.
         key: the merge key; empty for plain values.
     """
     _check_keys(key, items, order)
@@ -71,7 +71,7 @@ def in_patch_order(items: list[Any], order: list[Any], before: list[Any], key: s
 
 
 def _woven(others: list[Any], named: list[Any], before: list[Any], key: str) -> list[Any]:
-    """Two rows as one; `others` go before the first of `named` that they stood before."""
+    """Merge two sequences; each of `others` is placed before the first of `named` that it preceded."""
     woven: list[Any] = []
     waiting, stood = list(reversed(others)), Places(before, key)
     for item in named:
@@ -83,7 +83,7 @@ def _woven(others: list[Any], named: list[Any], before: list[Any], key: str) -> 
 
 
 def check_order(items: list[Any], order: list[Any], key: str) -> None:
-    """The items of a patch must stand in the order that the patch itself sets."""
+    """Check that the items of a patch have the order that the patch itself sets."""
     wanted = [each for each in items if not (isinstance(each, dict) and "$patch" in each)]
     if not order:
         return
@@ -99,7 +99,7 @@ def check_order(items: list[Any], order: list[Any], key: str) -> None:
 
 
 def _check_keys(key: str, *lists: list[Any]) -> None:
-    """Items of a list with a merge key must be objects that have it."""
+    """Check that the items of a list with a merge key are objects that have it."""
     for item in (item for items in lists for item in items) if key else ():
         if not isinstance(item, dict):
             raise ApiFault(500, "", f"expected a map[string]interface {{}}, but received a {go_type(item)}")

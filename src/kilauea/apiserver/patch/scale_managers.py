@@ -1,8 +1,8 @@
-"""The managers of a scale, converted from those of its object, and back.
+"""Conversion of field managers between a scale and its object.
 
-The scale of an object has its replicas under another path and in another version. What the real server makes of the
-entries is followed step by step, with two peculiarities: managers whose updates were taken into the scale and back are
-others than before, and entries that come from the scale have no time.
+The scale of an object has its replicas at another path and in another version. The conversion follows the real server,
+with two peculiarities: managers of updates change when converted to the scale and back, and entries from the scale have
+no time.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Entries = list[dict[str, Any]]
 
 
 def entries_of_scale(entries: Entries, group: str, path: tuple[str, ...]) -> Entries:
-    """Return the entries of a scale: of those who own the replicas.
+    """Return the entries of a scale, for the managers that own the replicas.
 
     Args:
-        entries: of the object.
-        group: of the object.
-        path: steps to its replicas.
+        entries: the entries of the object.
+        group: the group of the object.
+        path: the steps to its replicas.
     """
     found: Managed = {}
     for manager, owned in decode(entries).items():
@@ -36,10 +36,10 @@ def entries_of_parent(entries: Entries, scaled: Entries | None, api_version: str
     """Return the entries of an object after a write of its scale.
 
     Args:
-        entries: of the object before.
-        scaled: of the scale after the write.
-        api_version: of the object.
-        path: steps to its replicas.
+        entries: the entries of the object before the write.
+        scaled: the entries of the scale after the write.
+        api_version: the version of the object.
+        path: the steps to its replicas.
     """
     after: Managed = {}
     from_scale = decode(scaled)
@@ -67,7 +67,7 @@ def _set(path: tuple[str, ...]) -> FieldSet:
 
 
 def _has(fields: FieldSet, path: tuple[str, ...]) -> bool:
-    """Return True if the place at a path is owned, and not only what is below it."""
+    """Return True if a path is owned itself, and not only fields below it."""
     for step in path[:-1]:
         fields = fields.get(step, {})
     return path[-1] in fields

@@ -1,7 +1,7 @@
-"""The division of the values of a kind into fields that can be owned: its schema, reduced to this aspect.
+"""The division of the values of a kind into ownable fields, derived from its schema.
 
-A `Shape` is made from a node of the schema when it is first needed, and kept. Where a schema says nothing (fields that
-are not described but kept), objects have fields and lists are atomic.
+A `Shape` is created from a node of the schema when it is first needed, and cached. Without a description (in preserved
+unknown fields), objects have fields and lists are atomic.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kilauea.apiserver.schema.reading import zero
 
 
 class Sort(Enum):
-    """The sort of a value, as far as ownership goes."""
+    """The sort of a value with regard to ownership."""
 
     LEAF = "leaf"  # owned as a whole: plain values, atomic lists, atomic objects
-    OBJECT = "object"  # fields and keys are owned one by one
-    SET = "set"  # a list of plain values, each owned by itself
-    ITEMS = "items"  # a list of objects, told apart by keys
-    ANY = "any"  # nothing is known: an object has fields, all else is a leaf
+    OBJECT = "object"  # fields and keys are owned separately
+    SET = "set"  # a list of plain values, each owned separately
+    ITEMS = "items"  # a list of objects, distinguished by keys
+    ANY = "any"  # unknown: an object has fields, everything else is a leaf
 
 
 _LEAF_TYPES = frozenset(
@@ -31,23 +31,23 @@ _LEAF_TYPES = frozenset(
 
 
 _MOST_STEPS, _LONGEST_NAME = 4096, 256
-"""Steps to items that are remembered, and characters of the name of one."""
+"""Maximum number of cached steps to items, and characters of the name of each."""
 
 
 class Shape:
     """The ownership of values at one node of a schema.
 
     Attributes:
-        sort: what the value is.
-        leaf: True if that is `LEAF`, which is asked for every field.
-        keys: of `ITEMS`, the keys that tell items apart, sorted.
-        zero: what stands in Go's struct where JSON leaves the field out; `ABSENT` where it can be left out.
-        declared: of objects, the described fields; all other keys are those of a map.
+        sort: the sort of the value.
+        leaf: True if that is `LEAF`, which is checked for every field.
+        keys: for `ITEMS`, the keys that distinguish items, sorted.
+        zero: the value in Go's struct if JSON omits the field; `ABSENT` if it can be omitted.
+        declared: for objects, the described fields; all other keys are those of a map.
         is_list: True if the value is a list, atomic or not.
-        made: nodes that `kilauea.apiserver.patch.whole` remembers.
+        made: nodes that `kilauea.apiserver.patch.whole` caches.
         flat: the same for objects whose fields are all leaves, by their keys.
-        reduced: sets that `kilauea.apiserver.patch.fresh` remembers, by the identity of what they are made from.
-        scalar: of plain values `string`, `numeric`, `boolean`, or `untyped` for any of them; else empty.
+        reduced: sets that `kilauea.apiserver.patch.fresh` caches, by the identity of their source.
+        scalar: `string`, `numeric`, `boolean`, or `untyped` (any of them) for plain values; empty otherwise.
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class Shape:
         return Sort.LEAF if schema.type else Sort.ANY
 
     def _sort_of_list(self, schema: Schema) -> Sort:
-        """The type of a list; kinds from before there were such types have a patch strategy."""
+        """Return the sort of a list; kinds that predate list types have a patch strategy."""
         kind, keys = schema.list_type, schema.list_keys
         if "x-kubernetes-list-type" not in schema.raw and "merge" in schema.patch_strategy.split(","):
             kind, keys = ("map", (schema.merge_key,)) if schema.merge_key else ("set", ())
@@ -107,12 +107,12 @@ class Shape:
         return {"set": Sort.SET, "map": Sort.ITEMS}.get(kind, Sort.LEAF)
 
     def forget(self) -> None:
-        """Forget what was remembered about values."""
+        """Clear the caches."""
         for known in (self.made, self.flat, self.reduced):
             known.clear()
 
     def field(self, key: str) -> tuple[str, Shape]:
-        """The step to a field, and the shape of it."""
+        """Return the step to a field, and its shape."""
         found = self._fields.get(key)
         if found is None:
             found = f"f:{key}", self._field(key)
@@ -140,17 +140,17 @@ class Shape:
 
     @property
     def items(self) -> Shape:
-        """The shape of the items of a list."""
+        """Return the shape of the items of a list."""
         if self._items is None:
             schema = self._schema
             self._items = ANY if schema is None else Shape(schema.items, keeps_unknown=self._keeps_unknown)
         return self._items
 
     def item_step(self, item: Any) -> str:
-        """The step to an item of a list.
+        """Return the step to an item of a list.
 
         Raises:
-            ValueError: the item cannot be told apart; in the words of the real server.
+            ValueError: the item cannot be identified; worded as by the real server.
         """
         if self.sort is Sort.ITEMS:
             if len(self.keys) == 1 and item.__class__ is dict and (name := item.get(self.keys[0])).__class__ is str:
@@ -166,11 +166,11 @@ class Shape:
 
     @property
     def steps_known(self) -> int:
-        """The number of steps to items with one key that are remembered."""
+        """Return the number of cached steps to items with one key."""
         return len(self._steps)
 
     def _step_of(self, name: str) -> str:
-        """The step to an item with one key, which is text; names come again and again."""
+        """Return the step to an item with one string key; cached, as names recur."""
         step = self._steps.get(name)
         if step is None:
             step = key_step({self.keys[0]: name})
@@ -181,7 +181,7 @@ class Shape:
         return step
 
     def _keys_of(self, item: Any) -> dict[str, Any]:
-        """The keys of an item, those that are left out with their defaults."""
+        """Return the keys of an item, with defaults for omitted ones."""
         if not isinstance(item, dict):
             which = "a null element" if item is None else "non-map elements"
             raise ValueError(f"associative list with keys may not have {which}")
@@ -204,7 +204,7 @@ class Shape:
 
 
 def _scalar_of(schema: Schema) -> str:
-    """The types that a plain value may have; empty for atomic objects and lists."""
+    """Return the type of a plain value; empty for atomic objects and lists."""
     if schema.name.endswith(".RawExtension") or schema.type in ("object", "array"):
         return ""
     if schema.type == "string" and schema.format in ("", "byte") and schema.name not in _LEAF_TYPES:
@@ -213,7 +213,7 @@ def _scalar_of(schema: Schema) -> str:
 
 
 def _zero_of(schema: Schema, key: str, child: Schema) -> Any:
-    """The value that Go writes for a missing field of a built-in type, if it always writes the field."""
+    """Return the value that Go writes for a missing field of a built-in type, if it always writes the field."""
     mark = schema.layout.get(key, "")
     if not mark.startswith("="):
         return ABSENT
@@ -225,5 +225,5 @@ ANY = Shape(None)
 
 @derived
 def shape_of(schema: Schema) -> Shape:
-    """The shape of a kind. It is kept with the schema: a definition that is replaced or deleted takes it along."""
+    """Return the shape of a kind; cached with the schema, and so released with a replaced or deleted definition."""
     return Shape(schema)

@@ -1,12 +1,12 @@
 """Strategic merge patches: merge patches for which the schema defines how lists are merged, and by which key.
 
 A list whose schema has the strategy `merge` is merged item by item: by its merge key, or, for plain values, as a set.
-All other lists are replaced. Within a patch these keys are orders:
+All other lists are replaced. Within a patch these keys are directives:
 
-- `$patch: replace` in an object: take it as it is. `$patch: delete`: empty the object. As an item of a merged list,
+- `$patch: replace` in an object: replace it. `$patch: delete`: empty the object. As an item of a merged list,
   `{$patch: delete, KEY: X}` deletes the item X, and `{$patch: replace}` replaces the whole list by the other items.
-- `$deleteFromPrimitiveList/FIELD`: values to take out of a merged list of plain values.
-- `$setElementOrder/FIELD`: the order in which the items of a merged list shall stand.
+- `$deleteFromPrimitiveList/FIELD`: values to remove from a merged list of plain values.
+- `$setElementOrder/FIELD`: the desired order of the items of a merged list.
 - `$retainKeys`: the only keys that stay in an object.
 """
 
@@ -30,12 +30,12 @@ def strategic_merge(document: dict[str, Any], patch: Any, schema: Schema) -> dic
     """Merge a patch into a document; both are changed in place, and the result may be either.
 
     Args:
-        document: the object as it is.
+        document: the current object.
         patch: the decoded patch.
-        schema: the schema of a built-in kind; custom resources have no strategies and must be refused with 415.
+        schema: the schema of a built-in kind; custom resources have no strategies and must be rejected with 415.
 
     Raises:
-        ApiFault: 400 for patches of the wrong form, 500 for those that the real server fails on.
+        ApiFault: 400 for malformed patches, 500 for those that make the real server fail.
     """
     if not isinstance(patch, dict):
         raise bad_request(f"json: cannot unmarshal {json_type(patch)} into Go value of type map[string]interface {{}}")
@@ -43,7 +43,7 @@ def strategic_merge(document: dict[str, Any], patch: Any, schema: Schema) -> dic
 
 
 def failure(message: str) -> ApiFault:
-    """Return the real server's answer, with 500, to a patch that does not fit the object."""
+    """Return the real server's error (500) for a patch that does not fit the object."""
     return ApiFault(500, "", message)
 
 
@@ -67,7 +67,7 @@ def _merge_objects(current: dict[str, Any], patch: dict[str, Any], schema: Schem
 
 
 def _replaced(patch: dict[str, Any]) -> dict[str, Any]:
-    """The result of an object with a directive of its own."""
+    """Return the result of an object with a directive."""
     directive = patch[DIRECTIVE]
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != DIRECTIVE}
@@ -90,7 +90,7 @@ def _merge_field(current: dict[str, Any], key: str, value: Any, schema: Schema |
 
 
 def _take_over(current: dict[str, Any], key: str, value: Any) -> None:
-    """Put a value of a patch where nothing of its type was: without nulls and orders."""
+    """Set a value of a patch, without nulls and directives, where no value of its type existed."""
     if isinstance(value, dict) and DIRECTIVE in value:
         current.pop(key, None)
     else:
@@ -98,7 +98,7 @@ def _take_over(current: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a patch without its nulls, and without objects and items that are orders."""
+    """Return a value of a patch without nulls, and without objects and items that are directives."""
     if isinstance(value, dict):
         kept = {key: each for key, each in value.items() if each is not None}
         return {key: _plain(each) for key, each in kept.items() if not _is_directive(each)}
@@ -112,7 +112,7 @@ def _is_directive(value: Any) -> bool:
 
 
 def _retain_keys(current: dict[str, Any], patch: dict[str, Any]) -> None:
-    """Drop the keys that the patch does not list as those to be retained; takes the list out of the patch."""
+    """Drop the keys that the patch does not list as retained; remove the list from the patch."""
     if RETAIN_KEYS not in patch:
         return
     retained = patch.pop(RETAIN_KEYS)
@@ -129,7 +129,7 @@ def _retain_keys(current: dict[str, Any], patch: dict[str, Any]) -> None:
 
 
 def _field_of(key: str, prefix: str) -> str:
-    """The field that `$deleteFromPrimitiveList/FIELD` or `$setElementOrder/FIELD` is about."""
+    """Return the FIELD of `$deleteFromPrimitiveList/FIELD` or `$setElementOrder/FIELD`."""
     head, slash, field = key.partition("/")
     if head != prefix or not slash:
         what = "primitive list" if prefix == DELETE_FROM else "setElementOrder list"
@@ -138,7 +138,7 @@ def _field_of(key: str, prefix: str) -> str:
 
 
 def _delete_from(current: dict[str, Any], field: str, values: Any) -> None:
-    """Take plain values out of a list."""
+    """Remove plain values from a list."""
     before = current.get(field)
     if isinstance(before, list) and isinstance(values, list):
         gone = set(map(identity, values))
@@ -146,7 +146,7 @@ def _delete_from(current: dict[str, Any], field: str, values: Any) -> None:
 
 
 def _merge_lists(current: list[Any], patch: list[Any], schema: Schema) -> list[Any]:
-    """Merge two lists, item by item, in the order of the patch as far as it has one."""
+    """Merge two lists, item by item, in the order of the patch if it sets one."""
     if not current and not patch:
         return current
     if not _check_items(current, patch):
@@ -174,7 +174,7 @@ def _merge_item(merged: list[Any], places: Places, item: dict[str, Any], key: st
 
 
 def _distinct(values: list[Any]) -> list[Any]:
-    """Values without repetitions."""
+    """Return values without duplicates."""
     first: dict[Any, Any] = {}
     for each in values:
         first.setdefault(identity(each), each)
@@ -182,7 +182,7 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 
 def _check_items(*lists: list[Any]) -> bool:
-    """Return True if the items are objects; they must all be of one type, and not lists."""
+    """Return True if the items are objects; all must have the same type, and not be lists."""
     types = {go_type(each) for items in lists for each in items}
     if "[]interface {}" in types:
         raise unprocessable()
@@ -192,7 +192,7 @@ def _check_items(*lists: list[Any]) -> bool:
 
 
 def _follow_directives(current: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """The list without the items that the patch deletes, and the items of the patch that are not directives."""
+    """Return the list without the items that the patch deletes, and the patch without its directives."""
     plain = [item for item in patch if DIRECTIVE not in item]
     replace, gone = False, set()
     for item in patch:
@@ -213,7 +213,7 @@ def _follow_directives(current: list[Any], patch: list[Any], key: str) -> tuple[
 
 
 def _merge_ordered(current: dict[str, Any], patch: dict[str, Any], schema: Schema | None) -> None:
-    """Merge the lists whose order the patch sets; takes them, and the orders, out of the patch."""
+    """Merge the lists whose order the patch sets; remove them and their orders from the patch."""
     for order_key in [key for key in patch if key.startswith(SET_ORDER)]:
         order = patch.pop(order_key)
         field = _field_of(order_key, SET_ORDER)
@@ -232,7 +232,7 @@ def _merge_ordered(current: dict[str, Any], patch: dict[str, Any], schema: Schem
 
 
 def _merged(before: list[Any] | None, items: list[Any] | None, schema: Schema | None) -> list[Any]:
-    """A list whose order is set, merged with the items that the patch has for it."""
+    """Return a list whose order is set, merged with its items in the patch."""
     if items is None:
         return before or []
     if before is None:

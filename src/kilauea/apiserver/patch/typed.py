@@ -1,4 +1,4 @@
-"""Check an applied object against its schema; errors are worded as those of the real server."""
+"""Validation of an applied object against its schema; errors are worded as by the real server."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kilauea.apiserver.patch.shape import Shape, Sort
 from kilauea.apiserver.patch.values import go_syntax, go_text, go_type
 
 Problem = tuple[str, str]
-"""Path (`.spec.replicas`) and what is wrong there."""
+"""A path (`.spec.replicas`) and the error there."""
 
 
 def problems(shape: Shape, value: Any, path: str = "") -> list[Problem]:
-    """Return the places where a value is not of the declared type; at most one unknown field of each object."""
+    """Return the type errors in a value; at most one unknown field per object."""
     if value is None or shape.sort is Sort.ANY:
         return []
     if shape.scalar:
@@ -28,13 +28,13 @@ def problems(shape: Shape, value: Any, path: str = "") -> list[Problem]:
 
 
 def text_of(found: list[Problem]) -> str:
-    """All problems as one text."""
+    """Return all problems as one text."""
     lines = [f"{path}: {what}" if path else what for path, what in found]
     return lines[0] if len(lines) == 1 else "\n  ".join(["errors:", *lines])
 
 
 def _of_scalar(kind: str, value: Any, path: str) -> list[Problem]:
-    """A plain value of the wrong type."""
+    """Check the type of a plain value."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind == "numeric" and not number:
         return [(path, f"expected numeric (int or float), got {go_type(value)}")]
@@ -48,7 +48,7 @@ def _of_scalar(kind: str, value: Any, path: str) -> list[Problem]:
 
 
 def _of_items(shape: Shape, items: list[Any], path: str) -> list[Problem]:
-    """Items that cannot be told apart, and what is wrong within them."""
+    """Check that items can be distinguished, and check each item."""
     found: list[Problem] = []
     seen = set()
     for at, item in enumerate(items):
@@ -66,7 +66,7 @@ def _of_items(shape: Shape, items: list[Any], path: str) -> list[Problem]:
 
 
 def _of_fields(shape: Shape, value: dict[str, Any], path: str) -> list[Problem]:
-    """Fields that are not described, and what is wrong within the others."""
+    """Check that fields are described, and check each field."""
     found: list[Problem] = []
     for key in sorted(value):
         if not shape.knows(key):

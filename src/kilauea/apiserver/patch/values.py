@@ -1,4 +1,4 @@
-"""JSON values as Kubernetes compares and prints them, which is not quite how Python does.
+"""Comparison and formatting of JSON values as in Kubernetes, which differ from Python.
 
 In JSON `true` is not a number; in Python `True == 1`. Messages of the real server show values as Go prints them.
 """
@@ -37,7 +37,7 @@ def is_leaf(value: Any) -> bool:
 
 
 def copied(value: Any) -> Any:
-    """A deep copy of a JSON value."""
+    """Return a deep copy of a JSON value."""
     if isinstance(value, dict):
         return {key: copied(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -46,7 +46,7 @@ def copied(value: Any) -> Any:
 
 
 def go_text(value: Any) -> str:
-    """A value as Go's `%v` prints it: `map[image:nginx ports:[80 443]]`."""
+    """Format a value as Go's `%v`: `map[image:nginx ports:[80 443]]`."""
     if isinstance(value, dict):
         return f"map[{' '.join(f'{key}:{go_text(value[key])}' for key in sorted(value))}]"
     if isinstance(value, list):
@@ -59,7 +59,7 @@ def go_text(value: Any) -> str:
 
 
 def go_syntax(value: Any) -> str:
-    """A value as Go's `%#v` prints it where it has parts: `map[string]interface {}{"image":"nginx"}`."""
+    """Format a composite value as Go's `%#v`: `map[string]interface {}{"image":"nginx"}`."""
     if isinstance(value, dict):
         parts = ", ".join(f"{go_syntax(key)}:{go_syntax(value[key])}" for key in sorted(value))
         return f"{go_type(value)}{{{parts}}}"
@@ -71,7 +71,7 @@ def go_syntax(value: Any) -> str:
 
 
 def go_type(value: Any) -> str:
-    """The type that a decoded JSON value has in Go."""
+    """Return the Go type of a decoded JSON value."""
     if isinstance(value, bool):
         return "bool"
     return _GO_TYPES.get(type(value), "%!s(<nil>)")
@@ -87,7 +87,7 @@ _GO_TYPES: dict[type, str] = {
 
 
 def json_type(value: Any) -> str:
-    """The type of a JSON value, as Go's decoder names it in its errors."""
+    """Return the type of a JSON value as named in errors of Go's decoder."""
     if value is None:
         return "null"
     if isinstance(value, bool):

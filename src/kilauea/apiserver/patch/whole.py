@@ -1,8 +1,8 @@
-"""The node of a new value with all of its content, cached for the many values with the same structure.
+"""The node of a new value with all its content, cached for the many values with the same structure.
 
-The node depends on the keys of a value and hardly on what they hold. So each shape remembers the nodes that it has
-made, by the keys and by the nodes of what is below, and values of the same form share them. Nodes that come from here
-are in order, and must not be changed.
+The node depends on the keys of a value and hardly on the values. So each shape caches the nodes that it has created, by
+the keys and the nodes below, and values with the same structure share them. Returned nodes are in order, and must not
+be changed.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ Key = TypeVar("Key")
 Found = TypeVar("Found")
 LEAF: FieldSet = {}
 MOST = 512
-"""Nodes that a shape remembers; then it begins again.
+"""Maximum number of nodes that a shape caches before it clears its cache.
 
-Objects that are owned have a node for each owner, by its uid, so that memory always fills up to this number.
+Objects with owner references have a node for each owner, by its UID, so that the cache always fills up.
 """
 LARGEST, LARGEST_OF_ALL = 32 * 1024, 32 * 1024 * 1024
-"""Size of a node that is remembered, with all below it, since larger ones are seldom seen again; and that of all nodes
-that all shapes remember. The size is in characters of steps, and some bytes for each step."""
+"""Maximum size of a cached node with everything below, since larger ones seldom recur; and of all cached nodes of all
+shapes. The size is in characters of steps, plus some bytes for each step."""
 _STEP = 64
-"""Bytes of a step beside its characters, roughly."""
+"""Approximate bytes of a step in addition to its characters."""
 
 
 def whole(shape: Shape, value: Any) -> FieldSet:
-    """The node of a value with all that is in it.
+    """Return the node of a value with all its content.
 
     Raises:
         ValueError: items of a list cannot be told apart.
@@ -48,15 +48,15 @@ def whole(shape: Shape, value: Any) -> FieldSet:
         known = shape.steps_known
         for item in value:
             step = shape.item_step(item)
-            nodes[step] = LEAF if step in nodes else whole(below, item)  # one that is there twice is owned as a whole
-        if shape.steps_known != known:  # of new items, such as addresses of pods, most never come again
+            nodes[step] = LEAF if step in nodes else whole(below, item)  # a duplicate is owned as a whole
+        if shape.steps_known != known:  # most new items, such as pod IPs, never recur
             return in_order({SELF: LEAF, **nodes})
         return node_of_items(shape, nodes, itself=True)
     return LEAF
 
 
 def _of_object(shape: Shape, value: dict[str, Any]) -> FieldSet:
-    """The node of an object; where all its fields are leaves, its keys alone tell it from then on."""
+    """Return the node of an object; if all its fields are leaves, its keys alone identify it from then on."""
     shapes = [shape.field(key)[1] for key in value]
     parts = [LEAF if below.leaf else whole(below, each) for below, each in zip(shapes, value.values(), strict=True)]
     node = node_of_object(shape, value, parts, itself=True)
@@ -66,13 +66,13 @@ def _of_object(shape: Shape, value: dict[str, Any]) -> FieldSet:
 
 
 def node_of_object(shape: Shape, keys: Iterable[str], parts: Sequence[FieldSet | None], *, itself: bool) -> FieldSet:
-    """The node of an object from those of its fields.
+    """Return the node of an object from those of its fields.
 
     Args:
-        shape: of the object.
-        keys: of the object.
-        parts: the node of each field, None for those that do not belong to the set.
-        itself: True if the object itself belongs to it.
+        shape: the shape of the object.
+        keys: the keys of the object.
+        parts: the node of each field, None for those not in the set.
+        itself: True if the object itself is a member of the set.
     """
     signature = (itself, *keys, *map(id, parts))
     made = shape.made.get(signature)
@@ -83,17 +83,17 @@ def node_of_object(shape: Shape, keys: Iterable[str], parts: Sequence[FieldSet |
 
 
 def node_of_items(shape: Shape, nodes: dict[str, FieldSet], *, itself: bool) -> FieldSet:
-    """The node of a list from those of its items, by step."""
+    """Return the node of a list from those of its items, by step."""
     signature = (itself, *nodes, *map(id, nodes.values()))
     made = shape.made.get(signature)
     return _remembered(shape, signature, nodes, itself) if made is None else made
 
 
 def _remembered(shape: Shape, signature: tuple[Any, ...], nodes: dict[str, FieldSet], itself: bool) -> FieldSet:
-    """A new node in order, kept for the next time.
+    """Return a new node in order, and cache it.
 
-    The signature names the nodes below by identity. What is remembered holds on to them, so that no other node can
-    come to have the identity of one of them as long as it is.
+    The signature has the identities of the nodes below. The cached entry refers to them, so that their identities
+    are not reused as long as it exists.
     """
     node = in_order({SELF: LEAF, **nodes} if itself else nodes)
     remember(shape, shape.made, signature, node, node)
@@ -101,7 +101,7 @@ def _remembered(shape: Shape, signature: tuple[Any, ...], nodes: dict[str, Field
 
 
 def remember(shape: Shape, known: dict[Key, Found], key: Key, node: FieldSet, found: Found) -> None:
-    """Keep an answer about a node in one of the memories of a shape, unless the node is large."""
+    """Cache a result for a node in one of the caches of a shape, unless the node is large."""
     size = _size(node)
     if size > LARGEST:
         return
@@ -112,7 +112,7 @@ def remember(shape: Shape, known: dict[Key, Found], key: Key, node: FieldSet, fo
 
 
 def _size(node: FieldSet) -> int:
-    """The size of a node with all below it; of one that is too large, of a part that is too large already."""
+    """Return the size of a node with everything below, or of a part that is already too large."""
     size, left = 0, [node]
     while left and size <= LARGEST:
         below = left.pop()
@@ -124,15 +124,15 @@ def _size(node: FieldSet) -> int:
 
 
 class _Memory:
-    """The size of all that shapes remember: clients may write objects of ever new forms, of every kind."""
+    """The total size of the caches of shapes, since clients may write objects of ever new structure, of every kind."""
 
     def __init__(self) -> None:
         self._size = 0
-        self._shapes: WeakSet[Shape] = WeakSet()  # those of a definition go with it
+        self._shapes: WeakSet[Shape] = WeakSet()  # those of a definition are released with it
         self._lock = Lock()  # large writes are processed outside the event loop
 
     def add(self, shape: Shape, size: int) -> None:
-        """Count what a shape remembers from now on; where it would be too much, all shapes begin again."""
+        """Add to the size of the caches; if it becomes too large, clear the caches of all shapes."""
         with self._lock:
             if self._size + size > LARGEST_OF_ALL:
                 for each in self._shapes:

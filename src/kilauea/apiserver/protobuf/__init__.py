@@ -1,6 +1,6 @@
-"""Objects of built-in kinds in Kubernetes' protobuf form.
+"""Objects of built-in kinds in the protobuf format of Kubernetes.
 
-Go clients send them; answers in this form go to clients that accept nothing else.
+Go clients send them; responses use this format for clients that accept nothing else.
 """
 
 from kilauea.apiserver.protobuf.decode import PROTOBUF, ProtobufError, decode_protobuf

@@ -1,6 +1,6 @@
-"""From decoded JSON to protobuf, for clients that accept nothing else.
+"""Encoding of JSON values to protobuf, for clients that accept nothing else.
 
-The numbers of fields are those that `decode.py` reads. Fields that a kind does not have in protobuf form are left out.
+The field numbers are those of `decode.py`. Fields that a kind does not have in protobuf are omitted.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _NO_TIME = b""
 
 
 def encode_protobuf(obj: Mapping[str, Any], definition_of: Callable[[str, str], str]) -> bytes:
-    """An object or a list in its envelope.
+    """Encode an object or a list in its envelope.
 
     Args:
-        obj: with apiVersion and kind.
-        definition_of: gives the name of a message from apiVersion and kind; raises LookupError for unknown kinds.
+        obj: the object, with apiVersion and kind.
+        definition_of: returns the name of a message for apiVersion and kind; raises LookupError for unknown kinds.
 
     Raises:
-        LookupError: the kind has no protobuf form.
+        LookupError: the kind does not support protobuf.
     """
     api_version, kind = str(obj["apiVersion"]), str(obj["kind"])
     if "items" in obj and kind.endswith(_LIST):
@@ -41,23 +41,23 @@ def encode_protobuf(obj: Mapping[str, Any], definition_of: Callable[[str, str], 
 
 
 def watch_event(kind: str, envelope: bytes) -> bytes:
-    """A frame of a watch: an event with an object in its envelope, behind its length."""
+    """Encode a frame of a watch: an event with an object in its envelope, preceded by its length."""
     event = _bytes(1, kind.encode()) + _bytes(2, _bytes(1, envelope))
     return struct.pack(">I", len(event)) + event
 
 
 def _list(obj: Mapping[str, Any], name: str) -> bytes:
-    """The content of a list; all kinds of lists have the same fields."""
+    """Encode the content of a list; all kinds of lists have the same fields."""
     parts = [_bytes(1, _message(f"{_META}ListMeta", obj["metadata"]))]
     parts += [_bytes(2, _message(name, each)) for each in obj["items"] or ()]
     return b"".join(parts)
 
 
-# --- the wire
+# --- wire format
 
 
 def _varint(value: int) -> bytes:
-    """A number, negative ones as two's complement in 64 bits."""
+    """Encode a number; negative ones as 64-bit two's complement."""
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 0x7F:
@@ -79,7 +79,7 @@ def _number(number: int, value: int) -> bytes:
 
 
 def _message(name: str, obj: Mapping[str, Any]) -> bytes:
-    """The content of a message."""
+    """Encode the content of a message."""
     parts = []
     for number, field in _layout(name):
         given = obj if not field[0] else obj.get(field[0])
@@ -90,12 +90,12 @@ def _message(name: str, obj: Mapping[str, Any]) -> bytes:
 
 @cache
 def _layout(name: str) -> tuple[tuple[int, Field], ...]:
-    """The fields of a message in the order of their numbers."""
+    """Return the fields of a message in the order of their numbers."""
     return tuple(sorted((int(number), field) for number, field in messages()[name].items()))
 
 
 def _field(number: int, field: Field, given: Any) -> bytes:
-    """A field with its number, as often as it has values."""
+    """Encode a field with its number, once for each value."""
     name, kind, label = field
     if label == "map":
         entries = ((_bytes(1, key.encode()) + _value(2, kind, each)) for key, each in sorted(given.items()))
@@ -109,7 +109,7 @@ def _field(number: int, field: Field, given: Any) -> bytes:
 
 
 def _value(number: int, kind: str, given: Any) -> bytes:
-    """One value with its number."""
+    """Encode one value with its number."""
     if kind in _NUMBERS:
         return _number(number, int(given or 0))
     if kind == "double":
@@ -125,7 +125,7 @@ def _value(number: int, kind: str, given: Any) -> bytes:
 
 
 def _either(other: tuple[int, int, str], given: Any) -> bytes:
-    """A schema, or what stands in its place."""
+    """Encode a schema, or the alternative in its place."""
     schema, number, label = other
     if isinstance(given, Mapping):
         content = _bytes(schema, _message(SCHEMA, given))
@@ -136,7 +136,7 @@ def _either(other: tuple[int, int, str], given: Any) -> bytes:
 
 
 def _time(given: Any) -> bytes:
-    """A time; none is an empty message."""
+    """Encode a time; None is an empty message."""
     if not given:
         return _NO_TIME
     seconds, rest = divmod(parse_time(given), SECOND)
@@ -165,4 +165,4 @@ _CONTENTS: Mapping[str, Callable[[Any], bytes]] = {
     f"{MACHINERY}runtime.RawExtension": _json,
     JSON_VALUE: _json,
 }
-"""Contents of fields without fields of their own."""
+"""Encoders of types without regular fields."""

@@ -1,7 +1,7 @@
 """The OpenAPI document of version 2 in protobuf format, which kubectl requests if version 3 does not have a kind.
 
-It holds the definitions; paths, which no client reads in this form, are left out. The messages and the numbers of their
-fields are those of the public openapiv2.proto; a field is written in the order of its number.
+It has the definitions; paths, which no client reads in this format, are omitted. The messages and field numbers are
+those of the public openapiv2.proto; fields are written in the order of their numbers.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ _TEXTS = {"$ref": 1, "format": 2, "description": 4}
 
 
 def encode_document(document: Mapping[str, Any], definitions: Iterable[bytes]) -> bytes:
-    """A Swagger document as message `Document`, with definitions that are encoded already."""
+    """Encode a Swagger document as message `Document`, with already encoded definitions."""
     info = _text(1, document["info"]["title"]) + _text(2, document["info"]["version"])
     return _text(1, document["swagger"]) + _field(2, info) + _field(9, b"".join(definitions))
 
 
 def encode_definition(name: str, schema: Mapping[str, Any]) -> bytes:
-    """A schema of a Swagger document, as one of the messages of `Definitions`."""
+    """Encode a schema of a Swagger document, as one of the messages of `Definitions`."""
     return _all([_named(name, schema)])
 
 
 def _schema(schema: Mapping[str, Any]) -> bytes:
-    """A message `Schema`."""
+    """Encode a message `Schema`."""
     parts = [_text(number, schema[key]) for key, number in _TEXTS.items() if key in schema]
     if "default" in schema:
         parts.append(_field(5, _any(schema["default"])))
@@ -50,17 +50,17 @@ def _schema(schema: Mapping[str, Any]) -> bytes:
 
 
 def _named(name: str, schema: Mapping[str, Any]) -> bytes:
-    """A message `NamedSchema`."""
+    """Encode a message `NamedSchema`."""
     return _text(1, name) + _field(2, _schema(schema))
 
 
 def _all(messages: Iterable[bytes]) -> bytes:
-    """Messages one after another, as the repeated field 1."""
+    """Encode messages as the repeated field 1."""
     return b"".join(_field(1, each) for each in messages)
 
 
 def _any(value: Any) -> bytes:
-    """A message `Any` with the value as YAML."""
+    """Encode a message `Any` with the value as YAML."""
     return _field(2, msgspec.json.encode(value))
 
 

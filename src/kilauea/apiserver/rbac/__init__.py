@@ -1,1 +1,1 @@
-"""Role-based access control: permissions, by the roles and bindings that are stored like any other object."""
+"""Role-based access control: permissions by roles and bindings, which are stored like other objects."""

@@ -1,6 +1,6 @@
-"""Decides whether a user may do something: some rule of some role that is bound to the user must allow it.
+"""The authorizer: a user may perform an action if a rule of a role bound to the user allows it.
 
-Nodes may besides read what their pods name (`nodes.py`).
+Nodes may also read the objects that their pods name (`nodes.py`).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import Store
 
 HISTORY_GROUP = "history.kilauea.dev"
-"""The group of the history of jobs: reading it is allowed where listing the Jobs of Volcano is."""
+"""The group of the history of jobs: users who may list Volcano Jobs may read it."""
 _LIST_JOBS = ("list", "batch.volcano.sh", "jobs")
 GROUP = "rbac.authorization.k8s.io"
 _ANY = "*"
 MOST_OF_ROLES = 1024 * 1024
-"""Bytes in JSON of all roles that are bound to a user in one namespace; those beyond are not looked at."""
+"""Bytes in JSON of the roles bound to a user in one namespace; further ones are ignored."""
 
 
 class Action(NamedTuple):
-    """An action to authorize: on a resource, or on a path where that is not empty."""
+    """An action to authorize: on a resource, or on a path if that is not empty."""
 
     verb: str
     group: str = ""
@@ -40,12 +40,12 @@ class Action(NamedTuple):
 
     @property
     def whole_resource(self) -> str:
-        """The resource with its subresource, as rules name it."""
+        """The resource with its subresource, as in rules."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 class Grant(NamedTuple):
-    """A rule, the namespace that it is bound in (empty for all), and how the user came to it."""
+    """A rule, the namespace of its binding (empty for all), and the reason why it applies to the user."""
 
     rule: PolicyRule
     namespace: str
@@ -60,7 +60,7 @@ def action_of(method: str, path: str, info: RequestInfo | None) -> Action:
 
 
 class Authorizer:
-    """Reads the roles and bindings of a store; who is of `system:masters` may do everything."""
+    """Authorizes by the roles and bindings of a store; members of `system:masters` may do everything."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -78,7 +78,7 @@ class Authorizer:
         return self._reason_of_node(user, action)
 
     def _reason_of_node(self, user: User, action: Action) -> str | None:
-        """Return the reason why a node may read what its pods name; None for others and other objects."""
+        """Return the reason why a node may read an object that its pods name; None for other users and objects."""
         if (action.verb, action.group) != ("get", "") or action.resource not in READABLE or action.subresource:
             return None
         node = node_of(user)
@@ -87,7 +87,7 @@ class Authorizer:
         return f"Node: a pod on {node} names it"
 
     def check(self, user: User, action: Action) -> None:
-        """Refuse what a user may not do.
+        """Reject an action that a user may not perform.
 
         Raises:
             ApiFault: it is not allowed (403).
@@ -96,9 +96,9 @@ class Authorizer:
             raise refusal(user, action)
 
     def grants(self, user: User, namespace: str) -> Iterator[Grant]:
-        """Everything that a user may do in a namespace, or in the cluster if that is empty.
+        """Yield all rules of a user in a namespace, or in the cluster if that is empty.
 
-        A role that is bound to the user several times in a namespace is looked at once.
+        A role that is bound to the user several times in a namespace is read once.
         """
         asker = Asker.of(user)
         for bound in self._bindings.of(asker, f"/{GROUP}/clusterrolebindings/", ""):
@@ -117,7 +117,7 @@ class Authorizer:
                 yield from _granted(bound, found.role, "RoleBinding", namespace)
 
     def role(self, reference: RoleRef, namespace: str) -> Role | None:
-        """The role that a binding names."""
+        """Return the role that a binding names."""
         found = self._role(reference, namespace)
         return found.role if found is not None else None
 
@@ -131,7 +131,7 @@ class Authorizer:
 
 
 def _granted(bound: Bound, role: Role, kind: str, namespace: str) -> Iterator[Grant]:
-    """Yield the rules that a binding gives."""
+    """Yield the rules that a binding grants."""
     name = f"{bound.name}/{namespace}" if namespace else bound.name
     who = _described(bound.subject, namespace)
     source = f'{kind} "{name}" of {bound.role.kind} "{role.metadata.name}" to {who}'
@@ -140,7 +140,7 @@ def _granted(bound: Bound, role: Role, kind: str, namespace: str) -> Iterator[Gr
 
 
 def _meant(action: Action) -> Action:
-    """Return the action that must be allowed for an action."""
+    """Return the action whose permission an action requires."""
     if action.group == HISTORY_GROUP and action.verb in ("get", "list"):
         return Action(*_LIST_JOBS, namespace=action.namespace)
     return action

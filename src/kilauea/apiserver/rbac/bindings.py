@@ -1,8 +1,8 @@
-"""The bindings that refer to a user, found without reading all bindings of a namespace for each request.
+"""The bindings of a user, found without reading all bindings of a namespace for each request.
 
-Who administers a namespace may make thousands of bindings there, with ten thousand subjects each. Each binding is read
-once for each of its versions. Of one with many subjects only a hash of each is kept; the binding is read again for a
-user who may be among them.
+Administrators of a namespace may create thousands of bindings with ten thousand subjects each. Each version of a
+binding is read once. If it has many subjects, only a hash of each is kept, and it is read again for a user who may be
+among them.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from kilauea.apiserver.storage import Store
 from kilauea.apiserver.storage.records import resource_of
 
 FEW = 32
-"""Subjects that are kept as they are."""
+"""Maximum number of subjects that are kept unhashed."""
 FEW_PREFIXES = 64
-"""Namespaces up to which what was read of their bindings stays, also when they are gone."""
+"""Number of cached namespaces from which those of deleted namespaces are dropped."""
 MOST_FOUND = 1024
-"""Users whose subject in a binding with many is remembered."""
+"""Users whose subject in a binding with many is cached."""
 
 
 class Asker(NamedTuple):
-    """A user whose bindings are looked for."""
+    """A user whose bindings are requested."""
 
     user: User
     groups: frozenset[str]
@@ -34,14 +34,14 @@ class Asker(NamedTuple):
 
     @classmethod
     def of(cls, user: User) -> Asker:
-        """The asker for a user."""
+        """Return the asker for a user."""
         groups = frozenset(user.groups)
         words = [("User", user.name), ("ServiceAccount", user.name), *(("Group", each) for each in groups)]
         return cls(user, groups, tuple(map(hash, words)))
 
 
 class Bound(NamedTuple):
-    """A binding that means a user: its name, its role, and the first subject that is the user."""
+    """A binding of a user: its name, its role, and the first subject that matches the user."""
 
     name: str
     role: RoleRef
@@ -57,16 +57,16 @@ class Bindings:
         self._most = FEW_PREFIXES
 
     def __len__(self) -> int:
-        """The number of prefixes whose bindings are kept."""
+        """Return the number of prefixes whose bindings are cached."""
         return len(self._read)
 
     def of(self, asker: Asker, prefix: str, namespace: str) -> Iterator[Bound]:
-        """The bindings that mean a user, in the order of their names.
+        """Yield the bindings of a user, by name.
 
         Args:
             asker: the user.
-            prefix: of the keys of the bindings.
-            namespace: of the bindings; empty for those of the cluster.
+            prefix: the prefix of the keys of the bindings.
+            namespace: the namespace of the bindings; empty for cluster role bindings.
         """
         for binding in self._known(prefix, namespace):
             subject = binding.subject_of(asker)
@@ -74,13 +74,13 @@ class Bindings:
                 yield Bound(binding.name, binding.role, subject)
 
     def _known(self, prefix: str, namespace: str) -> Collection[_Binding]:
-        """The bindings as they are now; those that have not changed are not read again."""
+        """Return the current bindings; unchanged ones are not read again."""
         newest = self._store.newest(resource_of(prefix))
         read, known = self._read.get(prefix, (-1, {}))
         if read == newest:
             return known.values()
         items = self._store.list(prefix).items
-        if not items:  # anyone may ask about namespaces that are not there
+        if not items:  # users may request namespaces that do not exist
             self._read.pop(prefix, None)
             return ()
         before, known = known, {}
@@ -94,7 +94,7 @@ class Bindings:
         return known.values()
 
     def _forget_what_is_gone(self) -> None:
-        """Keep nothing of namespaces that were deleted, about which no one asks any more."""
+        """Drop the bindings of deleted namespaces, which are no longer requested."""
         self._read = {prefix: read for prefix, read in self._read.items() if self._store.list(prefix, limit=1).items}
         self._most = max(FEW_PREFIXES, 2 * len(self._read))
 
@@ -116,7 +116,7 @@ class _Binding:
         self._found: dict[tuple[str, tuple[str, ...]], Subject | None] = {}
 
     def subject_of(self, asker: Asker) -> Subject | None:
-        """The first subject that is the user or a group of the user."""
+        """Return the first subject that matches the user or a group of the user."""
         if self._few is not None:
             return self._first(self._few, asker)
         if not any(self._has(each) for each in asker.hashes):

@@ -1,7 +1,7 @@
-"""Comparison of rules with rules: do they allow more, regardless of the number of combinations that they include?
+"""Comparison of rules: finds those that allow more than others, regardless of the number of combinations.
 
-Who may write roles may write ten thousand rules, and compare them with as many, which takes minutes. So what is not
-little is compared elsewhere (`heavy`), in limited time.
+Users who may write roles may write ten thousand rules, whose comparison with as many takes minutes. So larger ones are
+compared in another process (`heavy`), in limited time.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from kilauea.apiserver.rbac.paths import is_below
 from kilauea.apiserver.rbac.records import PolicyRule
 
 LIGHT, LIGHT_HELD = 20_000, 10_000
-"""Weight of rules, and words of the rules that are held, up to which they are compared at once: in ten milliseconds."""
+"""Weight of rules, and words of the held rules, up to which they are compared at once, in ten milliseconds."""
 _EACH = 10
-"""Weight of a rule, whatever is in it."""
+"""Minimum weight of a rule."""
 _ANY = "*"
 _decode = msgspec.json.Decoder(tuple[list[PolicyRule], list[PolicyRule]]).decode
 
 
 def missing_of(rules: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> list[PolicyRule] | None:
-    """Return the rules that allow more than those that are held; None if that takes too long to find out.
+    """Return the rules that allow more than the held ones; None if the comparison takes too long.
 
     Raises:
-        Deferred: it is much work, and the answer is not known yet.
+        Deferred: the comparison runs in another process and is not finished yet.
     """
     if sum(map(_weight, rules)) <= LIGHT and sum(sum(map(len, _words(each))) for each in held) <= LIGHT_HELD:
         return [rules[number] for number in _missing(rules, held)]
@@ -39,7 +39,7 @@ def missing_of(rules: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> list[
 
 
 def compare_rights(question: bytes) -> bytes:
-    """Return the numbers of the rules that allow more than those that are held."""
+    """Return the indexes of the rules that allow more than the held ones."""
     return msgspec.json.encode(_missing(*_decode(question)))
 
 
@@ -53,16 +53,16 @@ def _words(rule: PolicyRule) -> tuple[Collection[str], ...]:
 
 
 def _weight(rule: PolicyRule) -> int:
-    """The work that a rule may be: its combinations, and the pairs of its words of one kind."""
+    """Return the weight of a rule: its combinations, and the pairs of its words of one kind."""
     numbers = [max(len(each), 1) for each in _words(rule)]
     return _EACH + max(prod(numbers), max(numbers) ** 2)
 
 
 class Held:
-    """The rules that a user holds, each as a bit of a number.
+    """The rules of a user, each as a bit of an integer.
 
-    A rule stands for each combination of its verbs, groups, resources and names: 300 of each are 27 million actions.
-    So the words of one kind are reduced to the sets of held rules that have them, of which there are few.
+    A rule allows each combination of its verbs, groups, resources and names: 300 of each are 27 million actions. So the
+    words of one kind are reduced to the few distinct sets of held rules that have them.
     """
 
     def __init__(self, rules: Iterable[PolicyRule]) -> None:
@@ -76,7 +76,7 @@ class Held:
                 self._any_name |= 1 << number
 
     def covers(self, rule: PolicyRule) -> bool:
-        """Return True if each action that a rule allows is allowed by a rule that is held."""
+        """Return True if a held rule allows each action that a rule allows."""
         verbs = _smallest(self._verbs.of(each, _ANY) for each in rule.verbs)
         named = (self._any_name | self._names.of(each) for each in rule.resource_names)
         names = _smallest(named) if rule.resource_names else [self._any_name]
@@ -90,33 +90,33 @@ class Held:
 
 
 class _Sets:
-    """The rules that have each word, as bits of a number."""
+    """The rules that have each word, as bits of an integer."""
 
     def __init__(self) -> None:
         self._sets: dict[str, int] = {}
 
     def add(self, words: Iterable[str], rule: int) -> None:
-        """Note the words of a rule."""
+        """Add the words of a rule."""
         for word in words:
             self._sets[word] = self._sets.get(word, 0) | rule
 
     def of(self, *words: str) -> int:
-        """The rules that have one of some words."""
+        """Return the rules that have one of some words."""
         return reduce(or_, (self._sets.get(word, 0) for word in words))
 
     def below(self, path: str) -> int:
-        """The rules with a path that is this one or above it."""
+        """Return the rules with this path or one above it."""
         return reduce(or_, (rules for pattern, rules in self._sets.items() if is_below(path, pattern)), 0)
 
 
 def _smallest(sets: Iterable[int]) -> list[int]:
-    """Of sets that contain one another those that decide, the smallest."""
+    """Return the sets that do not contain another one."""
     found = set(sets)
     return [each for each in found if not any(other != each and other & each == other for other in found)]
 
 
 def _as_subresource(resource: str) -> tuple[str, ...]:
-    """Return the name that rules have for a subresource of any resource."""
+    """Return the name in rules for a subresource of any resource."""
     subresource = resource.partition("/")[2]
     return (f"{_ANY}/{subresource}",) if subresource else ()
 

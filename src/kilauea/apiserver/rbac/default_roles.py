@@ -1,4 +1,4 @@
-"""The roles and bindings of every cluster: read access to discovery for known users, and roles to assign to people."""
+"""Default roles and bindings: read access to discovery for authenticated users, and user-facing roles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BOTH = ("create", "delete", "deletecollection", "get", "list", "patch", "update
 _PUBLIC = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 _DISCOVERY = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *_PUBLIC)
 AUTOMATIC = "rbac.authorization.kubernetes.io/autoupdate"
-"""Annotation of roles that newer versions may change, if it is `true`."""
+"""Annotation: if `true`, newer versions may change the role."""
 _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 _EXTENSIONS = (
     "daemonsets", "deployments", "deployments/scale", "ingresses", "networkpolicies", "replicasets",
@@ -39,7 +39,7 @@ def _rule(verbs: Sequence[str], groups: str | Sequence[str], resources: Sequence
 
 
 def _statuses(resources: Sequence[str]) -> list[str]:
-    """Resources and their statuses; what has a scale of its own has no other status."""
+    """Return resources and their statuses; subresources have no status."""
     return [*resources, *(f"{each}/status" for each in resources if "/" not in each)]
 
 
@@ -107,14 +107,14 @@ _ISSUER = (
 
 
 def _added() -> dict[str, list[Object]]:
-    """Rules of the roles of a namespace beyond Kubernetes' own: the objects of Volcano, and usage of pods."""
+    """Return rules of namespace roles beyond those of Kubernetes: the objects of Volcano, and usage of pods."""
     read = [_rule(_READ, group, _statuses(plurals)) for group, plurals in _VOLCANO.items()]
     write = [_rule(_WRITE, group, plurals) for group, plurals in _VOLCANO.items()]
     return {"view": [*read, _rule(_READ, "metrics.k8s.io", ("nodes", "pods"))], "edit": write}
 
 
 def _roles() -> list[Object]:
-    """Cluster roles; those that are put together of others have their rules from the beginning."""
+    """Return the cluster roles; aggregated ones have their rules from the start."""
     everything = [_rule(("*",), "*", ("*",)), {"verbs": ["*"], "nonResourceURLs": ["*"]}]
     reviews = [
         _rule(("create",), "authorization.k8s.io", ("selfsubjectaccessreviews", "selfsubjectrulesreviews")),
@@ -163,7 +163,7 @@ _BOUND = {
 
 
 def default_roles() -> Iterator[tuple[str, Object]]:
-    """Yield the path under which each of the roles and bindings is created, and the object."""
+    """Yield the path to create each role or binding, and the object."""
     version = f"{GROUP}/v1"
     for role in _roles():
         yield f"/apis/{version}/clusterroles", role
@@ -177,7 +177,7 @@ def default_roles() -> Iterator[tuple[str, Object]]:
 
 
 def _authentication_reader() -> tuple[str, Object]:
-    """The path and the role by which aggregated API servers read whom to believe."""
+    """Return the path and the role for aggregated API servers to read the authentication ConfigMap."""
     rule = {**_rule(_READ, "", ("configmaps",)), "resourceNames": ["extension-apiserver-authentication"]}
     metadata = {**_metadata("extension-apiserver-authentication-reader"), "namespace": "kube-system"}
     version = f"{GROUP}/v1"

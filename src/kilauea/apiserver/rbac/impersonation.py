@@ -1,4 +1,4 @@
-"""Impersonation: the headers by which a request acts as another user, and the permission it needs."""
+"""Impersonation: headers with which a request acts as another user, and the required permissions."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _AUTHENTICATION = "authentication.k8s.io"
 
 
 def account_groups(namespace: str) -> tuple[str, str]:
-    """The groups that every service account of a namespace is in."""
+    """Return the groups of every service account of a namespace."""
     return "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
 
 
 def acting_user(user: User, headers: Mapping[str, str], authorizer: Authorizer) -> User:
-    """Return the user that a request acts as: the caller, unless its headers name another.
+    """Return the user of a request: the caller, unless its headers name another.
 
     Args:
         user: the caller.
-        headers: by names in lower case; several values of one are separated by commas.
-        authorizer: knows whether the caller may.
+        headers: the headers by lower-case name; multiple values are separated by commas.
+        authorizer: decides if the caller may impersonate.
 
     Raises:
-        ApiFault: the caller may not (403), or the headers name no user (400).
+        ApiFault: the caller may not (403), or the headers do not name a user (400).
     """
     if not [key for key in headers if key.startswith("impersonate-")]:
         return user
@@ -52,7 +52,7 @@ def acting_user(user: User, headers: Mapping[str, str], authorizer: Authorizer) 
 
 
 def _needed(name: str, uid: str, groups: list[str], extra: Mapping[str, str]) -> list[Action]:
-    """The actions that the caller must be allowed."""
+    """Return the actions that the caller must be permitted."""
     found = [Action("impersonate", "", "users", name=name)]
     if (account := _account(name)) is not None:
         found = [Action("impersonate", "", "serviceaccounts", "", *account)]
@@ -64,7 +64,7 @@ def _needed(name: str, uid: str, groups: list[str], extra: Mapping[str, str]) ->
 
 
 def _account(name: str) -> tuple[str, str] | None:
-    """Namespace and name of a service account; None for a user who is none, however the name begins."""
+    """Return namespace and name of a service account; None for other users, even with the same prefix."""
     namespace, _, account = name.removeprefix(_ACCOUNT).partition(":")
     if not name.startswith(_ACCOUNT) or label_problems(namespace) or subdomain_problems(account):
         return None

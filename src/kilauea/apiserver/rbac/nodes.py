@@ -1,4 +1,4 @@
-"""Objects that a node may read without a role: the secrets, config maps and claims that its own pods name."""
+"""Objects that a node may read without a role: the secrets, config maps and claims of its pods."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from kilauea.apiserver.storage import Store
 
 NODES, _PREFIX = "system:nodes", "system:node:"
 READABLE = frozenset({"configmaps", "persistentvolumeclaims", "secrets"})
-"""Resources of the core group that pods name."""
+"""Resources of the core group that pods reference."""
 _Obj = Mapping[str, Any]
 Named = tuple[str, str]
 """A resource and the name of an object in the namespace of a pod."""
 
 
 def node_of(user: User) -> str:
-    """The node that a user is; empty for other users."""
+    """Return the node name of a user; empty for other users."""
     return user.name.removeprefix(_PREFIX) if NODES in user.groups and user.name.startswith(_PREFIX) else ""
 
 
 def is_needed(store: Store, node: str, resource: str, namespace: str, name: str) -> bool:
-    """Return True if a pod on a node names an object."""
+    """Return True if a pod on a node references an object."""
     here, wanted = msgspec.json.encode(node), msgspec.json.encode(name)[1:-1]
     for stored in store.list(f"/core/pods/{namespace}/").items:
         text = stored.value
@@ -36,7 +36,7 @@ def is_needed(store: Store, node: str, resource: str, namespace: str, name: str)
 
 
 def named_by(pod: _Obj) -> Iterator[Named]:
-    """The objects that a pod names."""
+    """Yield the objects that a pod references."""
     spec = pod["spec"]
     for secret in spec.get("imagePullSecrets") or ():
         yield "secrets", secret.get("name", "")

@@ -1,10 +1,10 @@
-"""Paths that rules name."""
+"""Non-resource paths in rules."""
 
 from __future__ import annotations
 
 
 def is_below(path: str, pattern: str) -> bool:
-    """Return True if a path is one that a rule names, which may end in a star."""
+    """Return True if a path matches one in a rule, which may end with `*`."""
     if pattern.endswith("*"):
         return path.startswith(pattern[:-1])
     return path == pattern

@@ -1,4 +1,4 @@
-"""Roles and bindings, reduced to what decisions need."""
+"""Roles and bindings, reduced to the fields that decisions need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class PolicyRule(msgspec.Struct, frozen=True, rename="camel"):
-    """Actions that a role allows; an empty list of names stands for all of them."""
+    """Actions that a role allows; an empty list of names means all."""
 
     verbs: tuple[str, ...] = ()
     api_groups: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class RoleRef(msgspec.Struct, frozen=True):
-    """The role that is bound."""
+    """The bound role."""
 
     kind: str = ""
     name: str = ""
@@ -50,6 +50,6 @@ class Binding(msgspec.Struct, frozen=True, rename="camel"):
 
 
 read_role = msgspec.json.Decoder(Role).decode
-"""Read the role in stored bytes."""
+"""Decode a role from stored bytes."""
 read_binding = msgspec.json.Decoder(Binding).decode
-"""Read the binding in stored bytes."""
+"""Decode a binding from stored bytes."""

@@ -1,4 +1,4 @@
-"""Current roles, read once for each version, as long as their total size stays within a limit."""
+"""A cache of current roles, read once for each version, with a limit on the total size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kilauea.apiserver.rbac.records import Role, read_role
 from kilauea.apiserver.storage import Store
 
 MOST_BYTES = 8 * 1024 * 1024
-"""Bytes in JSON of the roles that are kept."""
+"""Maximum bytes in JSON of the cached roles."""
 
 
 class Sized(NamedTuple):
@@ -29,7 +29,7 @@ class Roles:
         self._size = 0
 
     def get(self, key: str) -> Sized | None:
-        """The role of a key."""
+        """Return the role of a key."""
         stored, kept = self._store.get(key), self._kept.get(key)
         if stored is None or kept is None or kept.revision != stored.revision:
             if kept is not None:
@@ -42,6 +42,6 @@ class Roles:
         found = Sized(read_role(value), revision, len(value))
         self._kept[key] = found
         self._size += found.size
-        while self._size > MOST_BYTES:  # the one that was asked for least lately makes room
+        while self._size > MOST_BYTES:  # evict the least recently used role
             self._size -= self._kept.popitem(last=False)[1].size
         return found

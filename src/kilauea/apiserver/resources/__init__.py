@@ -1,1 +1,1 @@
-"""The kinds that are served, with their names and verbs."""
+"""The served kinds, with their names and verbs."""

@@ -1,4 +1,4 @@
-"""The built-in kinds: facts from the description of the real server, joined with the strategies of this one."""
+"""The built-in kinds: discovery of the real server, combined with the strategies of this one."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ SERVED_SUBRESOURCES = frozenset(
         "token"
     ).split()
 )
-"""Subresources that are answered."""
+"""Supported subresources."""
 _STORED_ELSEWHERE: Mapping[tuple[str, str, str], tuple[str | None, StoredForm]] = {
     ("events.k8s.io", "v1", "events"): ("", EVENTS),
     ("autoscaling", "v1", "horizontalpodautoscalers"): (None, FirstAutoscalers()),
     **{("resource.k8s.io", version, plural): (None, BETA_DEVICES) for version in BETAS for plural in STABLE},
 }
-"""Kinds that are stored in another form, with the group of that form if it is another."""
+"""Kinds that are stored in another form, with the group of that form if it differs."""
 _LIFE = {"v1beta1": ("v1.35", "v1.38"), "v1beta2": ("v1.36", "v1.39")}
-"""Since when a version of a kind that `v1` has as well is deprecated, and when it goes."""
+"""Kubernetes versions that deprecate and remove a version of a kind that `v1` also has."""
 _ON_LOOPBACK: Mapping[tuple[str, str], Strategy] = {
     ("", "endpoints"): Endpoints(loopback=True),
     ("discovery.k8s.io", "endpointslices"): EndpointSlices(loopback=True),
@@ -37,10 +37,10 @@ _ON_LOOPBACK: Mapping[tuple[str, str], Strategy] = {
 
 
 def builtin_types(*, loopback: bool = False) -> list[ResourceType]:
-    """All built-in kinds in the order of discovery.
+    """Return all built-in kinds in the order of discovery.
 
     Args:
-        loopback: True if endpoints may have loopback addresses.
+        loopback: True to allow loopback addresses in endpoints.
     """
     strategies = {**STRATEGIES, **(_ON_LOOPBACK if loopback else {})}
     return [_type_of(facts, strategies) for facts in builtin_resources()]
@@ -73,7 +73,7 @@ def _type_of(facts: Mapping[str, Any], strategies: Mapping[tuple[str, str], Stra
 
 
 def _deprecating(strategy: Strategy, facts: Mapping[str, Any]) -> Strategy:
-    """The rules of a version that every answer warns of."""
+    """Return the strategy of a deprecated version, about which every response warns."""
     since, end = _LIFE[facts["version"]]
     name = f"{facts['group']}/{facts['version']} {facts['responseKind']['kind']}"
     older = copy.copy(strategy)

@@ -7,16 +7,16 @@ from kilauea.apiserver.schema import definition_name
 _ANSWERED = frozenset(
     {("authentication.k8s.io/v1", "TokenRequest"), ("autoscaling/v1", "Scale"), ("policy/v1", "Eviction")}
 )
-"""Kinds of subresources, which are not resources of their own."""
+"""Kinds of subresources, which are not resources themselves."""
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _META_KINDS = frozenset({"DeleteOptions", "PartialObjectMetadata", "Status"})
 
 
 def message_name(api_version: str, kind: str) -> str:
-    """The name of the protobuf message of a kind, which is that of its definition.
+    """Return the name of the protobuf message of a kind, which is that of its definition.
 
     Raises:
-        LookupError: no such kind is built in.
+        LookupError: the kind is not built in.
     """
     group, _, version = api_version.rpartition("/")
     if kind in _META_KINDS:

@@ -1,4 +1,4 @@
-"""The kinds that are currently served: the built-in ones, and those that definitions add and remove at run time."""
+"""The currently served kinds: built-in ones, and those that definitions add and remove at run time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kilauea.apiserver.resources.types import ResourceType
 
 
 class Registry:
-    """All resource types by group, version and plural; `generation` grows with every change, for what is derived."""
+    """All resource types by group, version and plural; `generation` increases with every change, for caches."""
 
     def __init__(self, types: Iterable[ResourceType] = ()) -> None:
         self._by_path: dict[tuple[str, str, str], ResourceType] = {}
@@ -20,36 +20,36 @@ class Registry:
         return iter(list(self._by_path.values()))
 
     def add(self, resource: ResourceType) -> None:
-        """Serve a type from now on, in the place of one of the same name."""
+        """Serve a type, replacing one with the same name."""
         self._by_path[resource.group, resource.version, resource.plural] = resource
         self.generation += 1
 
     def remove(self, group: str, version: str, plural: str) -> None:
-        """Serve a type no longer; nothing happens if it is not served."""
+        """Stop serving a type, if it is served."""
         if self._by_path.pop((group, version, plural), None) is not None:
             self.generation += 1
 
     def find(self, group: str, version: str, plural: str) -> ResourceType | None:
-        """The type served under a path."""
+        """Return the type with these names."""
         return self._by_path.get((group, version, plural))
 
     def has_built_in(self, group: str) -> bool:
-        """Return True if a group has a type that no definition brought."""
+        """Return True if a group has a built-in type."""
         return any(each.group == group and not each.is_custom for each in self)
 
     def of_kind(self, api_version: str, kind: str) -> ResourceType | None:
-        """The type that an object is of."""
+        """Return the type of an object."""
         return next((each for each in self if each.kind == kind and each.api_version == api_version), None)
 
     def groups(self) -> list[str]:
-        """All groups, the core group first, in the order in which they were added."""
+        """Return all groups in the order of registration, the core group first."""
         return list(dict.fromkeys(["", *(each.group for each in self)]))
 
     def versions(self, group: str) -> list[str]:
-        """The versions of a group, the preferred one first."""
+        """Return the versions of a group, the preferred one first."""
         return list(dict.fromkeys(each.version for each in self if each.group == group))
 
     def of_version(self, group: str, version: str) -> list[ResourceType]:
-        """The types of one version of a group, by name."""
+        """Return the types of one group version, by name."""
         found = [each for each in self if each.group == group and each.version == version]
         return sorted(found, key=lambda each: each.plural)

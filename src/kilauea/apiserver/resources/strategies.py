@@ -139,7 +139,7 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     (_HOOKS, "mutatingwebhookconfigurations"): WebhookConfigurations(),
     (_HOOKS, "validatingwebhookconfigurations"): WebhookConfigurations(),
 }
-"""By group and plural; kinds that are not here have a status and a generation and no rules of their own."""
+"""Strategies by group and plural; other kinds have a status, a generation, and no special rules."""
 
 OLDER: Mapping[tuple[str, str, str], Strategy] = {
     ("autoscaling", "v1", "horizontalpodautoscalers"): OlderAutoscalers(),
@@ -147,4 +147,4 @@ OLDER: Mapping[tuple[str, str, str], Strategy] = {
     (_DEVICES, "v1beta1", "resourceclaimtemplates"): OlderTemplates(),
     (_DEVICES, "v1beta1", "resourceslices"): OlderSlices(),
 }
-"""By group, version and plural: versions whose objects look different from those of the newest."""
+"""Strategies by group, version and plural, for versions whose objects differ from the newest."""

@@ -1,4 +1,4 @@
-"""A kind as the server knows it: its names, its scope, its verbs and the rules for its objects."""
+"""A served kind: its names, scope, verbs and the rules for its objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATUS_VERBS = ("get", "patch", "update")
 
 @dataclass(frozen=True)
 class Subresource:
-    """Something below an object, e.g. `scale`. The group, version and kind are those of what is sent and answered."""
+    """A subresource such as `scale`, with the group, version and kind of its requests and responses."""
 
     name: str
     kind: str
@@ -30,7 +30,7 @@ class StoredForm(Protocol):
     """Objects of a built-in kind that are stored as those of another group or version."""
 
     def stored(self, obj: dict[str, Any]) -> dict[str, Any]:
-        """Return the stored form of an object; an object in that form stays as it is."""
+        """Return the stored form of an object; an object in that form is unchanged."""
         ...
 
     def served(self, value: bytes, api_version: str) -> bytes:
@@ -39,13 +39,13 @@ class StoredForm(Protocol):
 
 
 class Conversion(Protocol):
-    """Converts the objects of a definition between its versions; they are stored in the version `storage`."""
+    """Converts the objects of a definition between versions; they are stored in the version `storage`."""
 
     storage: str
 
     @property
     def is_plain(self) -> bool:
-        """True if nothing but the apiVersion changes."""
+        """True if only the apiVersion changes."""
         ...
 
     def served(self, value: bytes, api_version: str) -> bytes:
@@ -53,7 +53,7 @@ class Conversion(Protocol):
         ...
 
     async def convert(self, objects: list[dict[str, Any]], api_version: str) -> list[dict[str, Any]]:
-        """Return the objects in a version; raises an `ApiFault` if that fails."""
+        """Return the objects converted to a version; raises an `ApiFault` if that fails."""
         ...
 
 
@@ -74,21 +74,21 @@ class ResourceType:
     subresources: tuple[Subresource, ...] = ()
     strategy: Strategy = field(default_factory=Strategy)
     custom_schema: Schema | None = None
-    """The schema of a kind that a definition brought; None for a built-in kind."""
+    """The schema of a custom kind; None for a built-in kind."""
     storage_version_hash: str = ""
     table: TableForm | None = None
-    """The table that `kubectl get` shows; None for the built-in form."""
+    """The table for `kubectl get`; None for the built-in form."""
     other_form: StoredForm | None = None
-    """The form in which objects are stored, where that is another kind's or version's; None for their own."""
+    """The stored form of objects, if it is that of another kind or version; None for their own."""
     conversion: Conversion | None = None
-    """Between the versions of a definition; None if there is one only, in which all objects are stored."""
+    """The conversion between the versions of a definition; None if it has only one."""
     late_defaults: Callable[[bytes], bytes] | None = None
-    """Fills in what objects lack that are older than the schema; None if there are none."""
+    """Sets defaults in objects that are older than the schema; None if none are."""
     stored_group: str | None = None
-    """Group under which the objects are kept, where several groups serve the same ones; None for its own."""
+    """The group under which objects are stored, if several groups serve the same ones; None for its own."""
 
     told_schema: Mapping[str, Any] | None = None
-    """The schema in OpenAPI of a kind that is told when it is asked for and never stored; None for any other kind."""
+    """The OpenAPI schema of a kind that is computed and never stored; None for any other kind."""
 
     @cached_property
     def api_version(self) -> str:
@@ -107,23 +107,23 @@ class ResourceType:
 
     @cached_property
     def singular_name(self) -> str:
-        """The kind in lower case unless it says otherwise."""
+        """The singular name; by default the kind in lower case."""
         return self.singular or self.kind.lower()
 
     @cached_property
     def kind_of_list(self) -> str:
-        """The kind of a list of these."""
+        """The kind of the list."""
         return self.list_kind or f"{self.kind}List"
 
     @cached_property
     def root(self) -> str:
-        """Prefix of the keys of all objects."""
+        """The prefix of the keys of all objects."""
         group = self.group if self.stored_group is None else self.stored_group
         return f"/{group or 'core'}/{self.plural}/"
 
     @cached_property
     def head(self) -> bytes:
-        """The first bytes of every stored object; lists leave them out, as the real server does for its own kinds."""
+        """The first bytes of every stored object, which lists omit, as the real server does for built-in kinds."""
         return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
 
     @cached_property
@@ -132,7 +132,7 @@ class ResourceType:
         return self.conversion is None and self.other_form is None and self.late_defaults is None
 
     def served(self, value: bytes) -> bytes:
-        """Stored bytes in the form of this version."""
+        """Return stored bytes in the form of this version."""
         if self.conversion is not None:
             value = self.conversion.served(value, self.api_version)
         elif self.other_form is not None:
@@ -140,15 +140,15 @@ class ResourceType:
         return value if self.late_defaults is None else self.late_defaults(value)
 
     def key(self, namespace: str, name: str) -> str:
-        """Key of an object in the store."""
+        """Return the key of an object in the store."""
         return f"{self.root}{namespace}/{name}" if self.namespaced else self.root + name
 
     def prefix(self, namespace: str) -> str:
-        """Prefix of the keys of all objects, or of those in a namespace."""
+        """Return the prefix of the keys of all objects, or of those in a namespace."""
         return f"{self.root}{namespace}/" if namespace and self.namespaced else self.root
 
     def subresource(self, name: str) -> Subresource | None:
-        """A subresource by its name."""
+        """Return a subresource by its name."""
         return self._by_name.get(name)
 
     @cached_property

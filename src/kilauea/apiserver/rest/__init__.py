@@ -1,1 +1,1 @@
-"""The verbs: one module each, and one for each subresource that is more than a part of its object."""
+"""The verbs, one module each, and the subresources that are more than a part of their object."""

@@ -1,4 +1,4 @@
-"""New pods with the same structure: they reuse the parsing, defaults and field ownership of the first one."""
+"""New pods with the same structure, which reuse the parsing, defaults and field ownership of the first one."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Known(NamedTuple):
     """The outcome of reading a specification.
 
     Attributes:
-        completed: as it is without unknown fields and with defaults; JSON with masks.
-        owned: the fields of it that its creator owns; they must not be changed. None if none.
+        completed: the specification without unknown fields and with defaults; JSON with masks.
+        owned: its fields that the creator owns, which must not be changed; None if it owns none.
     """
 
     completed: bytes
@@ -29,7 +29,7 @@ class Known(NamedTuple):
 
 
 class Like(NamedTuple):
-    """The specification of a new object, and what is known of those like it."""
+    """The specification of a new object, and the known outcome for similar ones."""
 
     form: Masked
     known: Known | None
@@ -39,9 +39,9 @@ _SPECIFICATIONS: Remembered[Known] = Remembered()
 
 
 def read_alike(resource: ResourceType, obj: Object) -> Like | None:
-    """Read a new object, in place, if its specification is known; returns the specification, None if it is never known.
+    """Read a new object in place if its specification is known; return the specification, None if it cannot be known.
 
-    Where nothing is known of it, or an error is found elsewhere in the object, the object is as it was.
+    If nothing is known of it, or the rest of the object has an error, the object is unchanged.
     """
     spec = obj.get("spec")
     if not resource.strategy.are_alike or spec.__class__ is not dict or not obj.keys() <= _FIELDS:
@@ -55,7 +55,7 @@ def read_alike(resource: ResourceType, obj: Object) -> Like | None:
     try:
         if read_builtin(resource.schema, rest):
             raise DecodeError
-    except DecodeError:  # there is something to be said of all of the object
+    except DecodeError:  # the error is reported for the whole object
         obj.update(_decode(before))
         return None
     obj.clear()
@@ -65,13 +65,13 @@ def read_alike(resource: ResourceType, obj: Object) -> Like | None:
 
 
 def remember(resource: ResourceType, obj: Object, like: Like) -> Like | None:
-    """Remember what became of the specification of an object that was read and has its defaults."""
+    """Remember the outcome for the specification of an object that was read and has its defaults."""
     completed = masked(obj["spec"])
     if completed is None or len(completed.values) != len(like.form.values):
         return None
     try:
         owned = fields_of_part(resource.schema, "spec", obj["spec"])
-    except ValueError:  # items of a list cannot be told apart
+    except ValueError:  # items of a list cannot be distinguished
         return None
     known = Known(completed.text, owned)
     _SPECIFICATIONS.put(like.form.text, known)

@@ -1,4 +1,4 @@
-"""Answers of stored objects in the form that a client asks for: whole, as a table for people, or only metadata."""
+"""Responses with stored objects in the form that a client requests: complete, as a table, or only metadata."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from kilauea.apiserver.tables.kinds import DEFAULT, forms
 from kilauea.apiserver.tables.table import table_of
 
 TURN = 200
-"""Rows of a table that are made before others have their turn."""
+"""Rows of a table to build before yielding to other requests."""
 TURN_BYTES = 512 * 1024
 """Bytes of the objects of these rows."""
 _INCLUDED = ("Metadata", "Object", "None")
 
 
 def view_of(call: Call) -> View:
-    """The form in which a call wants its answer.
+    """The requested form of the response.
 
     Raises:
-        ApiFault: it cannot be had (406).
+        ApiFault: the form is not available (406).
     """
     if call.view is not None:
         return call.view
@@ -53,7 +53,7 @@ def view_of(call: Call) -> View:
 
 
 def object_response(call: Call, value: bytes, code: int = 200) -> ApiResponse:
-    """The answer of one stored object in the form asked for; JSON that is to be YAML is changed at the very end."""
+    """Return one stored object in the requested form; JSON is converted to YAML only when it is sent."""
     view, resource = view_of(call), call.resource
     check_form(view, resource.group, resource.kind, of_list=False, is_custom=resource.is_custom)
     value = call.resource.served(value)
@@ -67,7 +67,7 @@ def object_response(call: Call, value: bytes, code: int = 200) -> ApiResponse:
 def encode_table(
     call: Call, values: list[bytes], metadata: dict[str, Any], *, columns: bool = True, form: TableForm | None = None
 ) -> bytes:
-    """A `Table` of stored objects; watches leave the columns out after the first."""
+    """Return a `Table` of stored objects; watches omit the columns after the first."""
     table = _table(call, values, form)
     if not columns:
         table["columnDefinitions"] = None
@@ -76,7 +76,7 @@ def encode_table(
 
 
 async def encode_long_table(call: Call, items: Sequence[Stored], metadata: dict[str, Any]) -> bytes:
-    """The same of many objects; others have their turn meanwhile."""
+    """Return a `Table` of many objects, yielding to other requests in between."""
     turns = _turns(items)
     table = _table(call, next(turns), None)
     for values in turns:
@@ -87,7 +87,7 @@ async def encode_long_table(call: Call, items: Sequence[Stored], metadata: dict[
 
 
 def _turns(items: Sequence[Stored]) -> Iterator[list[bytes]]:
-    """The values of objects, as many at a time as are read in one turn; the first time also if there are none."""
+    """Yield the values of objects in batches for one turn each; at least one batch, which may be empty."""
     values: list[bytes] = []
     size = 0
     for stored in items:

@@ -39,7 +39,7 @@ class _Target(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 
 class _Plain(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """A Binding as schedulers send it: of the right types, and without fields to take out."""
+    """A Binding as schedulers send it: with the right types and without unknown fields."""
 
     api_version: Literal["v1"] = "v1"
     kind: Literal["Binding"] = "Binding"
@@ -51,7 +51,7 @@ _check_plain = msgspec.json.Decoder(_Plain).decode
 
 
 def _read(call: Call) -> Object:
-    """The Binding in the body; one that is plain is not looked through field by field."""
+    """Return the Binding in the body; a plain one is not checked field by field."""
     request = call.request
     if request.parsed is None and request.headers.get("content-type", JSON) == JSON:
         try:
@@ -76,7 +76,7 @@ async def bind(call: Call) -> ApiResponse:
         causes.append(not_supported("target.kind", target["kind"], ["Node", "<empty>"]))
     if not target.get("name"):
         causes.append(required("target.name"))
-    if causes:  # the real server does not turn this into an answer of its own
+    if causes:  # the real server returns this as an internal error
         raise status.ApiFault(500, "", ", ".join(map(str, causes)))
     if call.backend.dynamic is not None and call.backend.dynamic.has_any():
         await ask_dynamically(call, call.attributes("CREATE", body, None, name))
@@ -101,7 +101,7 @@ _SUCCESS = status.encode(status.status("Success", 201))
 
 
 def _bound(call: Call, pod: Object, node: str, annotations: dict[str, str]) -> Object:
-    """The pod on its node, with the condition that says so."""
+    """Return the pod with its node and the condition PodScheduled."""
     name = pod["metadata"]["name"]
     if pod["metadata"].get("deletionTimestamp"):
         raise _refused(name, f"pod {name} is being deleted, cannot be assigned to a host")
@@ -121,5 +121,5 @@ def _bound(call: Call, pod: Object, node: str, annotations: dict[str, str]) -> O
 
 
 def _refused(name: str, why: str) -> ApiFault:
-    """A pod that cannot be bound."""
+    """The error for a pod that cannot be bound."""
     return status.conflict("pods/binding", "", name, why)

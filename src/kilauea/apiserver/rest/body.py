@@ -1,7 +1,7 @@
-"""Bodies of requests: bytes of JSON or YAML, read into an object of the kind that the path names.
+"""Request bodies: JSON or YAML, read into an object of the kind in the path.
 
-Unknown fields are taken out of objects of built-in kinds as the real server does by decoding into its types; what is
-said about them is up to `fieldValidation`.
+Unknown fields are removed from objects of built-in kinds, as the real server does by decoding into its types;
+`fieldValidation` decides whether they are reported.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SHOWN = 30
 """Bytes of a body that a message repeats."""
 GO_KINDS = {list: "array", str: "string", bool: "bool", dict: "object"}
 _UNTOLD = "no kind "
-"""The beginning of the error about a body without a kind that is read without its request."""
+"""The beginning of the error for a body without a kind that is read without its request."""
 _TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
 
@@ -50,12 +50,12 @@ def media_type(header: str) -> str:
 
 
 def read_document(call: Call, expected: str, api_version: str = "v1") -> Object:
-    """The body as a dict.
+    """Return the body as a dict.
 
     Args:
-        call: whose body is read; no content type stands for JSON.
-        expected: the kind, for messages, and for a body that does not say its kind, where only that tells its form.
-        api_version: of the expected kind.
+        call: the request; a missing content type means JSON.
+        expected: the kind, for messages and for a body without a kind whose format depends on it.
+        api_version: the version of the expected kind.
     """
     form = media_type(call.request.headers.get("content-type", "")) or JSON
     if form not in READABLE:
@@ -76,7 +76,7 @@ def read_document(call: Call, expected: str, api_version: str = "v1") -> Object:
 
 
 def kind_problem(document: Object) -> str:
-    """The reason that the kind of a document cannot be read, in the words of the real server; empty if it can."""
+    """Return the reason why the kind of a document cannot be read, worded as by the real server; empty if it can."""
     for field in ("apiVersion", "kind"):
         given = document.get(field)
         if given is not None and not isinstance(given, str):
@@ -86,17 +86,17 @@ def kind_problem(document: Object) -> str:
 
 
 def read_typed(call: Call, schema: Schema, api_version: str, kind: str, older: Collection[str] = ()) -> Object:
-    """The body as a kind that is not the one of the path: typed, without unknown fields.
+    """Return the body as a kind other than that of the path: typed, without unknown fields.
 
     Args:
-        call: whose body is read.
-        schema: of the kind.
-        api_version: of the kind.
-        kind: its name.
-        older: versions of the same form.
+        call: the request.
+        schema: the schema of the kind.
+        api_version: the version of the kind.
+        kind: the name of the kind.
+        older: older versions of the same format.
 
     Raises:
-        ApiFault: it is of another kind, a value is of the wrong type, or a field is unknown that may not be (400).
+        ApiFault: it is of another kind, a value is of the wrong type, or a field is unknown in strict validation (400).
     """
     obj = read_document(call, kind, api_version)
     if obj.get("apiVersion") in older:
@@ -110,7 +110,7 @@ def read_typed(call: Call, schema: Schema, api_version: str, kind: str, older: C
 
 
 def typed(schema: Schema, obj: Object, kind: str) -> list[str]:
-    """Reduce an object, in place, to what Go's type of its kind holds; returns the paths of unknown fields.
+    """Reduce an object in place to the fields of the Go type of its kind; return the paths of unknown fields.
 
     Raises:
         ApiFault: a value is of the wrong type (400).
@@ -135,7 +135,7 @@ def _read_protobuf(request: ApiRequest, expected: tuple[str, str]) -> Object:
 
 
 def parse(call: Call, form: str, expected: str) -> Any:
-    """JSON or YAML as plain values; of keys given twice the last counts."""
+    """Parse JSON or YAML into plain values; the last of duplicate keys wins."""
     body, parsed = call.request.body, call.request.parsed
     if parsed is not None:
         if parsed.error:
@@ -159,7 +159,7 @@ def _unrecognised(expected: str, body: bytes, why: str) -> ApiFault:
 
 
 def reason_alone(message: str, kind: str) -> str:
-    """The reason in a message about a body, without what that is, and without the bytes that are repeated."""
+    """Return the reason in a message about a body, without the kind and the quoted bytes."""
     message = message.partition(f"(must be of type {kind}): ")[2].rpartition(" (")[0] or message
     return message.partition(f"cannot be handled as a {kind}: ")[2] or message
 
@@ -168,11 +168,11 @@ _NO_KIND = "couldn't get version/kind; json parse error"
 
 
 def read_object(call: Call, *, new: bool = False) -> Object:
-    """The object in the body, of the kind of the resource, without unknown fields.
+    """Return the object in the body, of the kind of the resource, without unknown fields.
 
     Args:
-        call: whose body is read.
-        new: True for an object to be made; `call.like` then tells what is known of those like it.
+        call: the request.
+        new: True for an object to create; sets `call.like` to the known outcome for similar ones.
     """
     obj = read_document(call, call.resource.kind, call.resource.api_version)
     twice = call.field_validation() != "Ignore" and _has_repeated_keys(call, obj)
@@ -188,7 +188,7 @@ def read_object(call: Call, *, new: bool = False) -> Object:
 
 
 def _check_custom_kind(call: Call, obj: Object) -> None:
-    """Refuse a custom resource of another kind or of none, which may be left out of built-in ones only."""
+    """Reject a custom resource of another kind or without one; only built-in resources may omit it."""
     resource = call.resource
     version, kind = obj.get("apiVersion", ""), obj.get("kind")
     if not kind:
@@ -210,7 +210,7 @@ def _check_custom_kind(call: Call, obj: Object) -> None:
 
 
 def _has_repeated_keys(call: Call, obj: Object) -> bool:
-    """Return True if a key may be in the body twice."""
+    """Return True if the body may have duplicate keys."""
     body, form = call.request.body, media_type(call.request.headers.get("content-type", "")) or JSON
     if call.request.is_ours:
         return False
@@ -222,7 +222,7 @@ def _has_repeated_keys(call: Call, obj: Object) -> bool:
 
 
 def check_kind(obj: Object, api_version: str, kind: str) -> None:
-    """Refuse an object of another kind; one that does not say is taken for this kind."""
+    """Reject an object of another kind; a missing kind means this kind."""
     given, given_kind = obj.get("apiVersion") or api_version, obj.get("kind") or kind
     if (given, given_kind) != (api_version, kind):
         into = f"{api_version.partition('/')[0].partition('.')[0] if '/' in api_version else 'core'}.{kind}"
@@ -235,17 +235,17 @@ def check_kind(obj: Object, api_version: str, kind: str) -> None:
 
 
 SCHEME = "pkg/runtime/scheme.go:111"
-"""The name that the real server's list of kinds gives itself."""
+"""The name that the real server's scheme has in error messages."""
 
 
 def strip(call: Call, obj: Object, *, twice: bool = False, keep_nulls: bool = False) -> None:
-    """Take out what the kind does not know, and say so as asked; refuse values of the wrong type.
+    """Remove unknown fields and report them as requested; reject values of the wrong type.
 
     Args:
-        call: tells the kind.
-        obj: is changed in place.
-        twice: True if keys may be in the body twice.
-        keep_nulls: True to leave null in a custom resource where it must not be, so that it is refused.
+        call: the request, which determines the kind.
+        obj: changed in place.
+        twice: True if the body may have duplicate keys.
+        keep_nulls: True to keep an invalid null in a custom resource, so that it is rejected.
     """
     schema = call.resource.schema
     try:
@@ -254,7 +254,7 @@ def strip(call: Call, obj: Object, *, twice: bool = False, keep_nulls: bool = Fa
     except DecodeError as error:
         raise _unfit(call, str(error)) from error
     if unknown:
-        call.like = None  # the next one must get them, too
+        call.like = None  # the next object must get these messages, too
     if unknown or twice:
         _tell_fields(call, unknown, twice)
 
@@ -295,7 +295,7 @@ def _misread(kind: str, version: str, why: str) -> ApiFault:
 
 
 def tell(call: Call, messages: list[str], kind: str, version: str) -> None:
-    """Warn of what is wrong with fields, refuse it, or keep quiet."""
+    """Warn about wrong fields, reject them, or ignore them, as requested."""
     mode = call.field_validation()
     if mode == "Warn":
         call.warnings += messages

@@ -28,7 +28,7 @@ MAX_MANAGER = 128
 
 @dataclass(slots=True)
 class Call:
-    """A request with the kind that it is about."""
+    """A request with the kind of its resource."""
 
     backend: Backend
     request: ApiRequest
@@ -41,27 +41,27 @@ class Call:
     like: Like | None = None
     """The specification of a new object that may be like others (`rest.alike`)."""
     turn: Turn | None = None
-    """Of a large write; None if all is done in the event loop."""
+    """The turn of a large write; None if all work is done in the event loop."""
 
     async def aside(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Call a function that depends only on the object of the write; that of a large one outside the loop."""
+        """Call a function that depends only on the written object, outside the event loop if the write is large."""
         if self.turn is None:
             return function(*args, **options)
         return await self.turn.run(partial(function, *args, **options))
 
     def grow(self, size: int) -> None:
-        """Go on as a large write if this many bytes change the object, and such a write has as many."""
+        """Continue as a large write if a change of this many bytes makes it one."""
         writes = self.backend.large_writes
         if self.turn is None and writes is not None and size > LARGE:
             self.turn = writes.turn(self.user.tenant)
 
     def rest(self) -> None:
-        """Let other large writes go on, as this one waits."""
+        """Let other large writes continue while this one waits."""
         if self.turn is not None:
             self.turn.rest()
 
     def end_turn(self) -> None:
-        """Let other large writes begin, as nothing of this one is left."""
+        """Let other large writes begin after this one."""
         if self.turn is not None:
             self.turn.end()
 
@@ -72,16 +72,16 @@ class Call:
 
     @property
     def namespace(self) -> str:
-        """The namespace of the request; empty for objects of the cluster."""
+        """The namespace of the request; empty for cluster-scoped objects."""
         return self.info.namespace if self.resource.namespaced else ""
 
     @property
     def key(self) -> str:
-        """Key of the object that the request names."""
+        """The key of the object that the request names."""
         return self.resource.key(self.namespace, self.info.name)
 
     def dry_run(self) -> bool:
-        """True if nothing is to be written."""
+        """True if the request must not write anything."""
         if not self.request.query:
             return False
         asked = [value for key, value in self.request.query if key == "dryRun"]
@@ -99,7 +99,7 @@ class Call:
         raise self.bad_options([not_supported("fieldValidation", asked, _VALIDATIONS)])
 
     def field_manager(self) -> str:
-        """In whose name fields are set: as asked, or the first word of the client's name."""
+        """The manager that sets fields: the requested one, or the first word of the user agent."""
         asked = self.request.first("fieldManager")
         if asked:
             if len(asked.encode()) > MAX_MANAGER:
@@ -112,7 +112,7 @@ class Call:
         return self.request.headers.get("user-agent", "").partition("/")[0][:MAX_MANAGER]
 
     def bad_options(self, causes: Sequence[Cause]) -> ApiFault:
-        """The refusal of a request whose options are wrong."""
+        """Return the error for invalid options."""
         return status.invalid(self._options_kind(), "meta.k8s.io", "", causes)
 
     def attributes(self, operation: Operation, obj: Object | None, old: Object | None, name: str = "") -> Attributes:
@@ -124,11 +124,11 @@ class Call:
         )  # fmt: skip
 
     def not_found(self, name: str = "") -> ApiFault:
-        """The refusal of a request for an object that is not there."""
+        """Return the error for an object that does not exist."""
         return status.not_found(self.resource.plural, self.resource.group, name or self.info.name)
 
     def conflict(self, why: str = status.MODIFIED, name: str = "") -> ApiFault:
-        """The refusal of a write on an object that has changed."""
+        """Return the error for a write to an object that has changed."""
         return status.conflict(self.resource.plural, self.resource.group, name or self.info.name, why)
 
     def _options_kind(self) -> str:
@@ -141,7 +141,7 @@ _TOO_LONG = f"Too long: may not be more than {MAX_MANAGER} bytes"
 
 
 def is_dry_run(asked: Sequence[str], kind: str) -> bool:
-    """Return True if the values of `dryRun` ask for a dry run; only `All` is valid."""
+    """Return True if the values of `dryRun` request a dry run; only `All` is valid."""
     if any(value != "All" for value in asked):
         raise status.invalid(kind, "meta.k8s.io", "", [not_supported("dryRun", list(asked), ["All"])])
     return bool(asked)

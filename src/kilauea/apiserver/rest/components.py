@@ -1,7 +1,7 @@
 """ComponentStatuses: the parts of the control plane that this process runs, computed and never stored.
 
-The real server asks each part at its port. Here a part lives in the process of the server or is not known to it, so all
-reported ones are healthy.
+The real server probes the port of each part. Here a part runs in the process of the server or is unknown to it, so all
+reported parts are healthy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kilauea.apiserver.tables.columns import Column, simple
 
 
 class _Components(Strategy):
-    """The rules of a kind that is only read."""
+    """The rules of a read-only kind."""
 
     deprecated = "v1 ComponentStatus is deprecated in v1.19+"
 
@@ -46,10 +46,10 @@ COMPONENTS = ResourceType(
 
 
 class _Told(Found):
-    """A list without a revision: what it holds is not stored."""
+    """A list without a revision, because its objects are not stored."""
 
     def metadata(self) -> dict[str, Any]:
-        """Nothing."""
+        """Return an empty `metav1.ListMeta`."""
         return {}
 
 
@@ -65,7 +65,7 @@ async def components(call: Call) -> ApiResponse | TextStream:
 
 
 def _status(call: Call, name: str) -> Stored:
-    """The status of a component as if it were stored."""
+    """Return the status of a component as if it were stored."""
     healthy = {"type": "Healthy", "status": "True", "message": "ok"}
     obj = {"kind": "ComponentStatus", "apiVersion": "v1", "metadata": {"name": name}, "conditions": [healthy]}
     return Stored(call.resource.key("", name), msgspec.json.encode(obj), 0, 0)

@@ -9,7 +9,7 @@ Raw = Mapping[str, Any]
 
 
 def _of(text: str, **properties: Raw) -> dict[str, Any]:
-    """An object with fields."""
+    """Return the schema of an object with fields."""
     return {"type": "object", "description": text, "properties": properties}
 
 

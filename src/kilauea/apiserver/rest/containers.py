@@ -10,10 +10,10 @@ _FIELDS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def container_of(pod: Object, asked: str) -> str:
-    """Return the name of the container that is meant; the only one if none is named.
+    """Return the name of the requested container, or of the only one if none is requested.
 
     Raises:
-        ApiFault: the pod has no such container, or several and none is named (400).
+        ApiFault: the pod has no such container, or has several and none is requested (400).
     """
     spec, name = pod["spec"], pod["metadata"]["name"]
     names = [each["name"] for field in _FIELDS for each in spec.get(field) or []]

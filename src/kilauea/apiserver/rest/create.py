@@ -34,9 +34,9 @@ from kilauea.apiserver.schema import forget_empty
 from kilauea.apiserver.storage import Conflict
 
 LONGEST_PREFIX = 58
-"""Of a generated name: what the suffix leaves of a DNS label."""
+"""Characters of a generated name before its suffix, within the limit of a DNS label."""
 TRIES = 8
-"""Generated names that are tried before giving up."""
+"""Generated names to try before giving up."""
 
 
 async def create(call: Call) -> ApiResponse:
@@ -47,12 +47,12 @@ async def create(call: Call) -> ApiResponse:
 
 
 async def create_object(call: Call, obj: Object, *, track: bool = True) -> bytes:
-    """Store a new object; returns its bytes. The object is changed on the way.
+    """Store a new object and return its bytes. The object is changed in place.
 
     Args:
-        call: the request; a name in its path must be that of the object.
-        obj: as the caller wants it.
-        track: True to record the fields as set by the caller; a server-side apply has done that.
+        call: the request; a name in its path must be the name of the object.
+        obj: the object as requested.
+        track: True to record the fields as set by the caller; a server-side apply has already done that.
 
     Raises:
         ApiFault: it cannot be created, or an update or apply creates it and the caller may not create objects of the
@@ -65,7 +65,7 @@ async def create_object(call: Call, obj: Object, *, track: bool = True) -> bytes
     settle_namespace(call, obj)
     revision = obj["metadata"].get("resourceVersion")
     attributes = await _admitted(call, obj, track)
-    metadata = obj["metadata"]  # webhooks and policies may have put others in its place
+    metadata = obj["metadata"]  # webhooks and policies may have replaced it
     generate = metadata.get("generateName") if not metadata.get("name") else ""
     for number in range(TRIES if generate else 1):
         if generate:
@@ -79,7 +79,7 @@ async def create_object(call: Call, obj: Object, *, track: bool = True) -> bytes
 
 
 def _suffix(call: Call, number: int) -> str:
-    """The suffix of a generated name, the same each time that the request is done."""
+    """Return the suffix of a generated name, which is the same each time that the request is processed."""
     suffixes = call.request.suffixes
     if number == len(suffixes):
         suffixes.append(call.backend.new_suffix())
@@ -106,7 +106,7 @@ def _complete(call: Call, obj: Object, track: bool) -> None:
 
 
 def _check(call: Call, obj: Object) -> None:
-    """Refuse an object with errors, and warn of what is not well in it."""
+    """Reject an object with errors, and add its warnings."""
     strategy = call.resource.strategy
     if strategy.checks_metadata_last:
         causes = strategy.validate(obj) or check_metadata(call, obj)
@@ -122,9 +122,9 @@ def _check(call: Call, obj: Object) -> None:
 
 
 async def _store(call: Call, obj: Object, attributes: Attributes, revision: Any) -> bytes | None:
-    """Prepare, check and write an object that has its name; None if the name is taken.
+    """Prepare, check and write an object that has its name; return None if the name is taken.
 
-    An object that comes with a revision is checked and not written.
+    An object with a revision is checked and not written.
     """
     resource, backend = call.resource, call.backend
     new_metadata(call, obj)

@@ -23,11 +23,11 @@ class DeleteOptions:
     """The options of a deletion.
 
     Attributes:
-        grace: seconds, None for what the object says.
-        propagation: what becomes of dependents; None for what the kind does.
-        uid: that the object must have, or empty.
-        revision: that the object must be at, or empty.
-        dry_run: True if nothing is deleted.
+        grace: the grace period in seconds; None for that of the object.
+        propagation: the policy for dependents; None for the default of the kind.
+        uid: the UID that the object must have, or empty.
+        revision: the revision that the object must have, or empty.
+        dry_run: True to delete nothing.
     """
 
     grace: int | None = None
@@ -38,7 +38,7 @@ class DeleteOptions:
 
 
 def read_delete_options(call: Call) -> DeleteOptions:
-    """The options of a call; those in the body win.
+    """Return the options of a call; those in the body take precedence.
 
     Raises:
         ApiFault: they are malformed.
@@ -47,7 +47,7 @@ def read_delete_options(call: Call) -> DeleteOptions:
 
 
 def delete_options(given: dict[str, Any]) -> DeleteOptions:
-    """The options in a document.
+    """Return the options in a document.
 
     Raises:
         ApiFault: they are invalid.
@@ -66,7 +66,7 @@ def delete_options(given: dict[str, Any]) -> DeleteOptions:
 
 
 def options_document(call: Call) -> dict[str, Any]:
-    """Return the options from the body, or else from the query."""
+    """Return the options from the body, or from the query if the body is empty."""
     if call.request.body.strip():
         return _read(call)
     given: dict[str, Any] = {key: value for key in ("propagationPolicy",) if (value := call.request.first(key))}
@@ -83,7 +83,7 @@ def options_document(call: Call) -> dict[str, Any]:
 
 
 def _read(call: Call) -> dict[str, Any]:
-    """The options from the body; what is wrong with it is told in the words of the error alone."""
+    """Return the options from the body; an error has only the reason as its message."""
     try:
         given = read_document(call, _KIND)
         kind = given.get("kind") or _KIND
@@ -97,7 +97,7 @@ def _read(call: Call) -> dict[str, Any]:
 
 
 def _propagation(given: dict[str, Any]) -> Propagation | None:
-    """The policy for dependents, also in its old form."""
+    """Return the policy for dependents, also from its old field."""
     policy, orphan = given.get("propagationPolicy"), given.get("orphanDependents")
     found = next((known for known in _POLICIES if policy == known), None)
     causes = []

@@ -52,7 +52,7 @@ async def delete(call: Call) -> ApiResponse:
 
 
 def _options(call: Call) -> DeleteOptions:
-    """The options of a call, with a warning where they leave out what users may not expect."""
+    """Return the options of a call, and warn if their defaults may surprise users."""
     options = read_delete_options(call)
     if options.propagation is None and call.resource.strategy.orphan_warning:
         call.warnings.append(call.resource.strategy.orphan_warning)
@@ -60,18 +60,18 @@ def _options(call: Call) -> DeleteOptions:
 
 
 def status_response(details: dict[str, str]) -> ApiResponse:
-    """Success, for what has no object to answer with."""
+    """Return a Status of success, for a deletion that has no object to return."""
     return ApiResponse(200, status.encode(status.status("Success", 0, details=details)))
 
 
 async def delete_collection(call: Call) -> ApiResponse | TextStream:
-    """Answer a deletecollection: all objects of a selection, each on its own."""
+    """Answer a deletecollection: delete all selected objects one by one."""
     options = _options(call)
     found = await find(call, read_options(call), await asked_selection(call))
     deleted = []
     end = thread_time() + TURN
     for stored in found.items:
-        if thread_time() >= end:  # those that finalizers hold are not written, and so nothing is waited for
+        if thread_time() >= end:  # objects with finalizers may need no write, and so no wait
             await asyncio.sleep(0)
             end = thread_time() + TURN
         metadata = decode(stored.value)["metadata"]
@@ -88,17 +88,17 @@ async def delete_collection(call: Call) -> ApiResponse | TextStream:
 async def delete_object(
     call: Call, name: str, options: DeleteOptions, namespace: str | None = None, *, reviewed: bool = False
 ) -> tuple[bytes, bool]:
-    """Delete an object, or begin to.
+    """Delete an object, or begin its deletion.
 
     Args:
-        call: tells the kind.
-        name: of the object.
-        options: of the deletion.
-        namespace: of the object, if not that of the call.
-        reviewed: True if admission has agreed already, to an eviction.
+        call: the request, which determines the kind.
+        name: the name of the object.
+        options: the options of the deletion.
+        namespace: the namespace of the object, if not that of the call.
+        reviewed: True if admission has already allowed it, as an eviction.
 
     Returns:
-        Its last bytes, and whether it is gone.
+        The object's last bytes, and True if it is deleted.
     """
     key = call.resource.key(call.namespace if namespace is None else namespace, name)
     for _ in range(TRIES):
@@ -122,7 +122,7 @@ async def delete_object(
 async def _delete_once(
     call: Call, current: Stored, options: DeleteOptions, attributes: Attributes, obj: Object
 ) -> tuple[bytes, bool] | None:
-    """One attempt, in which the object is changed; None if it has changed meanwhile."""
+    """Try once, changing the object in place; return None if the stored object has changed meanwhile."""
     old = attributes.old or {}
     changed = _begin(call, obj, options)
     goes = not obj["metadata"].get("finalizers") and not obj["metadata"].get("deletionGracePeriodSeconds")
@@ -142,12 +142,12 @@ async def _delete_once(
 
 
 def _decoded_twice(value: bytes) -> tuple[Object, Object]:
-    """An object as it is, and again to be changed."""
+    """Return an object, and a copy to change."""
     return decode(value), decode(value)
 
 
 def _check_preconditions(call: Call, old: Object, options: DeleteOptions) -> None:
-    """The object must be the one that the caller means."""
+    """Check that the object has the UID and revision in the preconditions."""
     metadata = old["metadata"]
     for field, label, wanted, fate in (
         ("uid", "UID", options.uid, "deleted and then recreated"),
@@ -162,7 +162,7 @@ def _check_preconditions(call: Call, old: Object, options: DeleteOptions) -> Non
 
 
 def _begin(call: Call, obj: Object, options: DeleteOptions) -> bool:
-    """Mark an object as being deleted; returns True if that changed it."""
+    """Mark an object as being deleted; return True if that changed it."""
     metadata = obj["metadata"]
     strategy = call.resource.strategy
     changed = _set_finalizers(metadata, options.propagation or strategy.propagation)
@@ -187,7 +187,7 @@ def _begin(call: Call, obj: Object, options: DeleteOptions) -> bool:
 
 
 def _set_finalizers(metadata: Object, propagation: str) -> bool:
-    """The finalizer that the policy for dependents needs, and not that of another policy."""
+    """Set the finalizer of the policy for dependents, and remove that of another policy."""
     before = metadata.get("finalizers") or []
     wanted = [each for each in before if each not in _FINALIZER_OF.values()]
     if propagation in _FINALIZER_OF:

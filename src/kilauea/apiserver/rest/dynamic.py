@@ -1,4 +1,4 @@
-"""The place of webhooks and policies in a request; without any, it does nothing and causes no delay."""
+"""Calls of webhooks and policies during a request; without any, they return at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kilauea.apiserver.schema import DecodeError, forget_empty, read_builtin, re
 
 
 async def mutate_dynamically(call: Call, attributes: Attributes) -> None:
-    """Have webhooks and policies change an object that the built-in steps have completed."""
+    """Let webhooks and policies change an object that the built-in steps have completed."""
     dynamic = call.backend.dynamic
     if dynamic is None or not dynamic.is_asked(attributes):
         return
@@ -22,7 +22,7 @@ async def mutate_dynamically(call: Call, attributes: Attributes) -> None:
 
 
 async def validate_dynamically(call: Call, attributes: Attributes) -> None:
-    """Have webhooks and policies agree to the final object; then the built-in steps, which look again after a wait."""
+    """Let webhooks and policies validate the final object, then the built-in steps again after a wait."""
     dynamic = call.backend.dynamic
     if dynamic is not None and dynamic.is_asked(attributes):
         call.rest()
@@ -36,7 +36,7 @@ async def validate_dynamically(call: Call, attributes: Attributes) -> None:
 
 
 async def ask_dynamically(call: Call, attributes: Attributes) -> None:
-    """Have webhooks and policies look at what is not stored: a Binding, an Eviction, a connection."""
+    """Let webhooks and policies review an object that is not stored: a Binding, an Eviction, a connection."""
     dynamic = call.backend.dynamic
     if dynamic is not None and dynamic.is_asked(attributes):
         await dynamic.mutate(attributes, _nothing)
@@ -44,20 +44,20 @@ async def ask_dynamically(call: Call, attributes: Attributes) -> None:
 
 
 async def _nothing() -> None:
-    """Leave what is not stored as it is."""
+    """Do nothing, as the object is not stored."""
 
 
 def _form(obj: Object | None) -> Object:
-    """Version and kind of an object."""
+    """Return the apiVersion and kind of an object."""
     return {field: (obj or {}).get(field) for field in ("apiVersion", "kind")}
 
 
 async def _settle(call: Call, attributes: Attributes, form: Object) -> None:
-    """Bring an object in order that a webhook or policy has changed: no unknown fields, defaults, built-in steps.
+    """Complete an object that a webhook or policy has changed: remove unknown fields, set defaults, run built-in steps.
 
     Raises:
-        ApiFault: it has become one of another kind (500), namespace (400) or name (422): the caller was allowed to
-            write this one.
+        ApiFault: its kind (500), namespace (400) or name (422) has changed: the caller was authorized for the
+            original.
     """
     obj = attributes.obj
     for field, value in _form(obj).items():

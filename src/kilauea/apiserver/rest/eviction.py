@@ -25,7 +25,7 @@ from kilauea.apiserver.status import ApiFault, Cause
 from kilauea.apiserver.storage import Conflict, Stored
 
 MOST_DISRUPTED = 2000
-"""Pods that a budget remembers as evicted and not yet gone."""
+"""Pods that a budget records as evicted but not yet deleted."""
 _TARGET = {
     "type": "DisruptionTarget",
     "status": "True",
@@ -61,7 +61,7 @@ async def evict(call: Call) -> ApiResponse:
 
 
 def _marked(now: str, pod: Object) -> Object:
-    """The pod with the condition that says why it goes."""
+    """Return the pod with the condition DisruptionTarget."""
     state = pod.setdefault("status", {})
     others = [each for each in state.get("conditions") or [] if each.get("type") != "DisruptionTarget"]
     state["conditions"] = [*others, {**_TARGET, "lastTransitionTime": now}]
@@ -69,7 +69,7 @@ def _marked(now: str, pod: Object) -> Object:
 
 
 def _needs_no_budget(pod: Object) -> bool:
-    """Evicting a pod that does not run, or is already terminating, needs no budget."""
+    """Return True if a pod is not running or already terminating, so that its eviction needs no budget."""
     phase = (pod.get("status") or {}).get("phase", "")
     return phase in ("Succeeded", "Failed", "Pending", "") or bool(pod["metadata"].get("deletionTimestamp"))
 
@@ -108,7 +108,7 @@ async def _take_from_budget(call: Call, pod: Object, dry_run: bool) -> None:
 
 
 def _budgets_of(call: Call, pod: Object) -> list[Stored]:
-    """The disruption budgets whose selector matches a pod."""
+    """Return the disruption budgets whose selector matches a pod."""
     page = call.backend.store.list(f"/policy/poddisruptionbudgets/{call.namespace}/")
     labels = pod["metadata"].get("labels") or {}
     return [each for each in page.items if _selects(_selector_in(each.value).spec.selector, labels)]
@@ -119,7 +119,7 @@ class _Spec(msgspec.Struct):
 
 
 class _Budget(msgspec.Struct):
-    """The part of a budget that is read of each in the namespace: there may be thousands."""
+    """The part of a budget that is read for all budgets of a namespace, of which there may be thousands."""
 
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
@@ -147,7 +147,7 @@ def _spares_unready(budget: Object) -> bool:
 
 
 def _disrupt(call: Call, budget: Object, pod: str) -> None:
-    """Note in a budget that a pod goes."""
+    """Record the eviction of a pod in a budget."""
     name, state = budget["metadata"]["name"], budget.setdefault("status", {})
     if state.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         cause = Cause("", "DisruptionBudget", f"The disruption budget {name} is still being processed by the server.")
@@ -168,7 +168,7 @@ def _disrupt(call: Call, budget: Object, pod: str) -> None:
 
 
 def _note_that_none_may_go(state: Object, now: str) -> None:
-    """Set the condition of a budget whose last disruption is taken."""
+    """Set the condition of a budget whose last allowed disruption is used."""
     before = {each["type"]: each for each in state.get("conditions") or []}
     old = before.get(_ALLOWED) or {}
     new = {"type": _ALLOWED, "status": "False", "reason": "InsufficientPods", "message": ""}

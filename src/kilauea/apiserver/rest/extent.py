@@ -1,4 +1,4 @@
-"""The limits of size and depth of objects."""
+"""Limits on the size and depth of objects."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 from kilauea.apiserver import status
 
 LARGEST = 1536 * 1024
-"""Bytes of one object; the limit of a usual etcd, and so that of the real server."""
+"""Bytes of one object; the default limit of etcd, and so of the real server."""
 DEEPEST = 200
-"""Levels of lists and objects within one another. The code that looks at objects follows them level by level."""
+"""Levels of nested lists and objects. Code that reads objects recurses once per level."""
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _OTHER = bytes(each for each in range(256) if each not in b"[]{}")
 
 
 def check_size(value: bytes, kind: str, metadata: Mapping[str, Any]) -> None:
-    """Refuse an object, in JSON, that is too large to be stored.
+    """Reject an object, in JSON, that is too large to be stored.
 
     Raises:
         ApiFault: 413.
@@ -33,7 +33,7 @@ def check_size(value: bytes, kind: str, metadata: Mapping[str, Any]) -> None:
 
 
 def is_deep(value: bytes) -> bool:
-    """Return True if JSON has too many levels; nearly all has so few brackets that it need not be looked at."""
+    """Return True if JSON has too many levels; most has too few brackets to need a closer look."""
     if value.count(b"{") + value.count(b"[") <= DEEPEST:
         return False
     brackets = _TEXT.sub(b"", value).translate(None, _OTHER)
@@ -46,5 +46,5 @@ def is_deep(value: bytes) -> bool:
 
 
 def too_deep() -> status.ApiFault:
-    """The refusal of what nests too deep."""
+    """Return the error for an object that is nested too deeply."""
     return status.bad_request(f"the object is nested too deep: use at most {DEEPEST} levels")

@@ -1,4 +1,4 @@
-"""Get: one object as it is now."""
+"""Get: the current version of one object."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kilauea.apiserver.storage import Stored
 
 
 def read_stored(call: Call) -> Stored:
-    """The object that a call names.
+    """Return the object that a call names.
 
     Raises:
-        ApiFault: it is not there (404).
+        ApiFault: it does not exist (404).
     """
     stored = call.backend.store.get(call.key)
     if stored is None:

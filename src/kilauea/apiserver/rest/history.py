@@ -1,6 +1,6 @@
 """The history of jobs (`history.kilauea.dev`): provided by the recorder, and not stored here.
 
-Who may list the Jobs of Volcano in a namespace may read its history (`rbac/authorizer.py`).
+Users who may list the Volcano Jobs of a namespace may read its history (`rbac/authorizer.py`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kilauea.apiserver.rest.computed_schemas import JOB_HISTORY, RECORD, USAGE_R
 
 VERSION = "v1alpha1"
 LINES = "application/x-ndjson"
-"""The media type of records for clients that ask for it: an object of JSON on each line."""
+"""The media type of records for clients that request it: one JSON object per line."""
 HISTORY = (
     ResourceType(HISTORY_GROUP, VERSION, "jobhistories", "JobHistory", verbs=("get", "list"), told_schema=JOB_HISTORY),
     ResourceType(HISTORY_GROUP, VERSION, "usagereports", "UsageReport", verbs=("list",), told_schema=USAGE_REPORT),
     ResourceType(HISTORY_GROUP, VERSION, "historyrecords", "HistoryRecord", verbs=("list",), told_schema=RECORD),
 )
-"""The kinds of the history, served where something records it."""
+"""The kinds of the history, served if a recorder exists."""
 
 
 async def history(call: Call) -> ApiResponse:
@@ -48,7 +48,7 @@ async def history(call: Call) -> ApiResponse:
 
 
 def _as_list(resource: ResourceType, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines of records as a list of objects, which clients that know no lines read; a name is the number of a line."""
+    """Yield lines of records as a list of objects, for other clients; each name is the number of its line."""
     version, kind = resource.api_version.encode(), resource.kind.encode()
     yield b'{"kind":"%sList","apiVersion":"%s","metadata":{},"items":[' % (kind, version)
     form = b'%%s{"kind":"%s","apiVersion":"%s","metadata":{"name":"%%d"},"record":%%s}' % (kind, version)

@@ -21,7 +21,7 @@ EXACT, NOT_OLDER = "Exact", "NotOlderThan"
 
 
 class _Token(msgspec.Struct):
-    """A continue token; the same form as the real server's."""
+    """A continue token in the format of the real server."""
 
     v: str = ""
     rv: int = 0
@@ -37,12 +37,12 @@ class ListOptions:
     """The options of a list or watch.
 
     Attributes:
-        revision: None if nothing was asked; 0 stands for any.
+        revision: None if not given; 0 for any.
         match: `Exact`, `NotOlderThan` or empty.
-        limit: 0 stands for all.
-        after_key: where the page before ended; empty for the first.
-        at_revision: of the pages before; 0 for the first, -1 for a list that goes on at the newest revision.
-        timeout: seconds after which a watch ends, at once if they are negative; 0 if nothing was asked.
+        limit: 0 for all.
+        after_key: the last key of the previous page; empty for the first page.
+        at_revision: the revision of the previous pages; 0 for the first page, -1 to continue at the newest revision.
+        timeout: seconds after which a watch ends, at once if negative; 0 if not given.
     """
 
     revision: int | None = None
@@ -56,10 +56,10 @@ class ListOptions:
 
 
 def read_options(call: Call) -> ListOptions:
-    """The options in the query of a call.
+    """Return the options in the query of a call.
 
     Raises:
-        ApiFault: they are malformed, or do not go together.
+        ApiFault: they are malformed or cannot be combined.
     """
     first = call.request.first
     watch = call.info.verb == "watch"
@@ -81,7 +81,7 @@ def read_options(call: Call) -> ListOptions:
 
 
 def _paged(options: ListOptions) -> ListOptions:
-    """The options of a first page: a list of any revision has no pages, one of a revision is exact."""
+    """Return the options of a first page: a list at any revision is not paged, a list at a revision is exact."""
     if options.revision == 0:
         return dataclasses.replace(options, limit=0)
     if options.revision and options.limit and not options.match:
@@ -90,7 +90,7 @@ def _paged(options: ListOptions) -> ListOptions:
 
 
 def _number(call: Call, name: str) -> int:
-    """A whole number in the query; 0 if it is not there."""
+    """Return an integer in the query; 0 if it is missing."""
     text = call.request.first(name)
     try:
         return int(text) if text else 0
@@ -99,12 +99,12 @@ def _number(call: Call, name: str) -> int:
 
 
 def _revision(text: str, watch: bool) -> int | None:
-    """A resourceVersion; None if it is not there."""
+    """Return a resourceVersion; None if it is missing."""
     if not text:
         return None
     try:
         return revision_of(text)
-    except status.ApiFault as fault:  # the real server reads it at another place for a list
+    except status.ApiFault as fault:  # the real server parses it elsewhere for a list
         raise fault if watch else status.bad_request(f"invalid resource version: {fault}") from None
 
 
@@ -112,7 +112,7 @@ def revision_of(text: str) -> int:
     """Return a resourceVersion.
 
     Raises:
-        ApiFault: it is none; a fault of the server, as the real one has it (500).
+        ApiFault: it is invalid; an internal error (500), as in the real server.
     """
     revision = whole_number(text)
     if revision is None or revision == LARGEST:
@@ -123,10 +123,10 @@ def revision_of(text: str) -> int:
 
 
 async def wait_for_revision(call: Call, asked: int) -> None:
-    """Wait a little for a revision that is not there yet.
+    """Wait briefly for a revision that does not exist yet.
 
     Raises:
-        ApiFault: it did not come (504).
+        ApiFault: it was not reached in time (504).
     """
     store = call.backend.store
     for _ in range(30):
@@ -137,7 +137,7 @@ async def wait_for_revision(call: Call, asked: int) -> None:
 
 
 def _list_rules(options: ListOptions, token: str) -> list[Cause]:
-    """Check that the options of a list go together."""
+    """Return the errors in the combination of options of a list."""
     causes = []
     match = options.match
     if options.initial_events is not None:
@@ -165,7 +165,7 @@ def _list_rules(options: ListOptions, token: str) -> list[Cause]:
 
 
 def _watch_rules(options: ListOptions, token: str) -> list[Cause]:
-    """Check that the options of a watch go together."""
+    """Return the errors in the combination of options of a watch."""
     causes = []
     match = options.match
     if options.initial_events is not None and match != NOT_OLDER:
@@ -184,14 +184,14 @@ def _watch_rules(options: ListOptions, token: str) -> list[Cause]:
 
 
 def encode_token(revision: int, key: str, prefix: str) -> str:
-    """A continue token: go on behind a key, at a revision (-1 for the newest)."""
+    """Return a continue token that continues after a key, at a revision (-1 for the newest)."""
     start = key.removeprefix(prefix) + "\0"
     text = msgspec.json.encode(_Token("meta.k8s.io/v1", revision, start))
     return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
 
 
 def _continued(options: ListOptions, token: str, call: Call) -> ListOptions:
-    """The options of a further page."""
+    """Return the options of a further page."""
     if options.revision:
         raise status.bad_request("specifying resource version is not allowed when using continue")
     try:

@@ -1,7 +1,7 @@
-"""List: many objects as they were at one revision, complete or in pages.
+"""List: objects as of one revision, complete or in pages.
 
-Stored bytes are joined while the answer is sent, so that a list of a hundred thousand objects neither decodes them nor
-blocks the loop.
+Stored bytes are joined while the response is sent, so that a list of a hundred thousand objects neither decodes them
+nor blocks the event loop.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from kilauea.apiserver.storage import Expired, Page, Stored, TooNew
 
 CHUNK = 128 * 1024
 PART = 64 * 1024
-"""Bytes of JSON that are written as YAML in one go."""
+"""Bytes of JSON that are converted to YAML at a time."""
 LONG_SELECTOR = 16 * 1024
-"""Characters of selectors from which on they are read outside the loop."""
+"""Characters of selectors from which they are parsed outside the event loop."""
 TURN = 0.02
-"""Seconds of CPU time for which objects are tested against a selector before others have their turn.
+"""Seconds of CPU time for which objects are matched with a selector before other requests have their turn.
 
-By the clock, a turn on a busy machine would be over after a few objects, and a list would wait hundreds of times.
+In wall-clock time, a turn on a busy machine would end after a few objects, and a list would wait hundreds of times.
 """
 
 _TOO_OLD = (
@@ -43,7 +43,7 @@ _TOO_OLD = (
 
 
 class Found:
-    """A page of what was asked for."""
+    """A page of the requested objects."""
 
     def __init__(self, items: list[Stored], revision: int, token: str = "", remaining: int | None = None) -> None:
         self.items = items
@@ -52,7 +52,7 @@ class Found:
         self.remaining = remaining
 
     def metadata(self) -> dict[str, Any]:
-        """`metav1.ListMeta` of the page."""
+        """Return the `metav1.ListMeta` of the page."""
         out: dict[str, Any] = {"resourceVersion": str(self.revision)}
         if self.token:
             out["continue"] = self.token
@@ -73,10 +73,10 @@ async def list_objects(call: Call) -> ApiResponse | TextStream:
 
 
 async def asked_selection(call: Call) -> Selection:
-    """The selection that a call asks for. Reading long selectors takes up to a tenth of a second, outside the loop.
+    """Return the selection of a call. Parsing long selectors takes up to 0.1 seconds, outside the event loop.
 
     Raises:
-        ApiFault: a selector cannot be parsed, or asks for a field that is not selectable (400).
+        ApiFault: a selector cannot be parsed, or has a field that is not selectable (400).
     """
     labels, fields = call.request.first("labelSelector"), call.request.first("fieldSelector")
     if len(labels) + len(fields) > LONG_SELECTOR:
@@ -85,7 +85,7 @@ async def asked_selection(call: Call) -> Selection:
 
 
 async def list_response(call: Call, found: Found) -> ApiResponse | TextStream:
-    """The answer of a page of objects in the form asked for."""
+    """Return a page of objects in the requested form."""
     view, resource = view_of(call), call.resource
     check_form(view, resource.group, resource.kind_of_list, of_list=True, is_custom=resource.is_custom)
     if view.form == TABLE:
@@ -102,7 +102,7 @@ async def list_response(call: Call, found: Found) -> ApiResponse | TextStream:
 
 
 async def _in_yaml(call: Call, found: Found, partial: View | None) -> AsyncGenerator[bytes, None]:
-    """A list in YAML, some items at a time, its keys in their order."""
+    """Yield a list in YAML, some items at a time, with keys in their original order."""
     head = _head(call, found, partial)
     yield f"apiVersion: {head['apiVersion']}\nitems:\n".encode()
     pending, size = [], 0
@@ -119,7 +119,7 @@ async def _in_yaml(call: Call, found: Found, partial: View | None) -> AsyncGener
 
 
 async def find(call: Call, options: ListOptions, selection: Selection) -> Found:
-    """The objects that a list asks for."""
+    """Return the objects of a list request."""
     prefix = call.resource.prefix(call.namespace)
     name = call.info.name or selection.only_name()
     if name and (call.namespace or not call.resource.namespaced):
@@ -132,7 +132,7 @@ async def find(call: Call, options: ListOptions, selection: Selection) -> Found:
 
 
 async def _single(call: Call, name: str, selection: Selection) -> Found:
-    """A list that can hold one name only."""
+    """Return a list that selects a single name."""
     revision = call.backend.store.revision
     stored = call.backend.store.get(call.resource.key(call.namespace, name))
     if stored is None:
@@ -142,12 +142,12 @@ async def _single(call: Call, name: str, selection: Selection) -> Found:
 
 
 async def _in_version_of_fields(call: Call, selection: Selection, items: list[Stored]) -> list[Stored]:
-    """Objects as a selection sees them: a version that a webhook makes may have fields that the stored one lacks."""
+    """Return objects in the version of the selected fields, which a conversion webhook may add to the stored one."""
     return await served_items(call, items) if selection.has_fields else items
 
 
 async def _selected(call: Call, options: ListOptions, selection: Selection, prefix: str) -> Found:
-    """Objects that pass a selection; reads on until there are enough."""
+    """Return objects that match a selection; read pages until the limit is reached."""
     page = _page(call, options, prefix, options.after_key, 0)
     seen = await _in_version_of_fields(call, selection, page.items)
     items: list[Stored] = []
@@ -164,7 +164,7 @@ async def _selected(call: Call, options: ListOptions, selection: Selection, pref
 
 
 def _page(call: Call, options: ListOptions, prefix: str, after_key: str, limit: int) -> Page:
-    """One page from the store, at the revision that the options ask for."""
+    """Return one page from the store, at the requested revision."""
     at = options.revision if options.match == EXACT else None
     if options.at_revision > 0:
         at = options.at_revision
@@ -179,7 +179,7 @@ def _page(call: Call, options: ListOptions, prefix: str, after_key: str, limit: 
 
 
 def _head(call: Call, found: Found, partial: View | None) -> dict[str, Any]:
-    """A list without its items."""
+    """Return a list without its items."""
     kind, version = call.resource.kind_of_list, call.resource.api_version
     if partial:
         kind, version = PARTIAL_LIST, partial.api_version
@@ -187,7 +187,7 @@ def _head(call: Call, found: Found, partial: View | None) -> dict[str, Any]:
 
 
 def _values(call: Call, found: Found, partial: View | None) -> Iterator[bytes]:
-    """The items of a list; of built-in kinds they leave out apiVersion and kind, as the real server does."""
+    """Yield the items of a list; those of built-in kinds omit apiVersion and kind, as in the real server."""
     resource = call.resource
     cut = 0 if resource.is_custom or partial else len(resource.head)
     for stored in found.items:
@@ -199,7 +199,7 @@ def _values(call: Call, found: Found, partial: View | None) -> Iterator[bytes]:
 
 
 def _chunks(call: Call, found: Found, partial: View | None) -> Iterator[bytes]:
-    """The bytes of a list."""
+    """Yield the bytes of a list."""
     head = msgspec.json.encode(_head(call, found, partial))
     if partial and not found.items:
         yield head[:-1] + b',"items":null}'
@@ -213,7 +213,7 @@ def _chunks(call: Call, found: Found, partial: View | None) -> Iterator[bytes]:
     for stored, value in zip(found.items, _values(call, found, partial), strict=True):
         pending += (comma, value)
         comma = b","
-        size += max(len(value), stored.length)  # to cut metadata out is as much work as the object is large
+        size += max(len(value), stored.length)  # the cost of extracting metadata grows with the object
         if size >= CHUNK:
             yield b"".join(pending)
             pending, size = [], 0
@@ -222,7 +222,7 @@ def _chunks(call: Call, found: Found, partial: View | None) -> Iterator[bytes]:
 
 
 def _joined(head: bytes, items: Sequence[Stored], cut: int) -> Iterator[bytes]:
-    """The bytes of a list of objects as they are stored, but for the first bytes of each. Each step counts."""
+    """Yield the bytes of a list of stored objects, without the first bytes of each; performance-critical."""
     between = b",{" if cut else b","
     before = head[:-1] + b',"items":[' + between[1:]
     pending: list[bytes] = []

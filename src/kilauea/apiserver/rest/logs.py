@@ -1,7 +1,7 @@
 """Log: the output of a container, complete or followed. The container runtime provides it (`Backend.logs`).
 
-A log is read piece by piece while it is sent, so that a large one takes neither memory nor the time of others. Programs
-in browsers, which cannot read an answer as it comes, may ask for it over a WebSocket.
+A log is read in pieces while it is sent, so that a large one neither fills memory nor delays other requests. Programs
+in browsers, which cannot read a response while it arrives, may request it over a WebSocket.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from kilauea.apiserver.rest.streams import asks_for_websocket, check_upgrade, co
 from kilauea.apiserver.status import ApiFault, Cause
 
 LOOK_SECONDS = 0.1
-"""Between two looks at a log that is followed."""
+"""Seconds between two reads of a log that is followed."""
 WHOLE = 256 * 1024
-"""Bytes up to which a log is sent as one answer."""
+"""Bytes up to which a log is sent as one response."""
 TEXT = "text/plain"
 BASE64 = "base64.binary.k8s.io"
 PROTOCOLS = ("", "binary.k8s.io", BASE64)
-"""Of WebSockets: messages are bytes, or texts in Base64."""
+"""Protocols of WebSockets: messages are bytes, or Base64 text."""
 _STREAMS: dict[str, LogStream | None] = {"": None, "All": None, "Stdout": "stdout", "Stderr": "stderr"}
 _TWICE = "at most one of `sinceTime` or `sinceSeconds` may be specified"
 _SPLIT = "Forbidden: `tailLines` and specific `stream` are mutually exclusive for now"
@@ -41,14 +41,14 @@ _SPLIT = "Forbidden: `tailLines` and specific `stream` are mutually exclusive fo
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """The requested lines, and their form.
+    """The requested lines and their format.
 
     Attributes:
-        tail: only this many of the last lines; None for all.
-        since: only lines from this time on, in the form of `log_time`.
-        limit: at most this many bytes; None for all.
+        tail: the number of last lines; None for all.
+        since: the time of the earliest line, in the format of `log_time`.
+        limit: the maximum number of bytes; None for all.
         timestamps: True if each line begins with its time.
-        stream: only what was written to it; None for all.
+        stream: the only stream to return; None for all.
     """
 
     tail: int | None
@@ -59,7 +59,7 @@ class _Options:
 
 
 class _Text:
-    """Entries of a log as they are sent, up to the limit."""
+    """Formats log entries up to the limit."""
 
     def __init__(self, options: _Options) -> None:
         self._options = options
@@ -68,11 +68,11 @@ class _Text:
 
     @property
     def is_full(self) -> bool:
-        """True if nothing more is to be sent."""
+        """True if the limit is reached."""
         return self._left == 0
 
     def of(self, entries: Sequence[LogEntry]) -> bytes:
-        """The text of the next entries."""
+        """Return the text of the next entries."""
         options = self._options
         if options.since:
             entries = [each for each in entries if each.time >= options.since]
@@ -85,7 +85,7 @@ class _Text:
         return text
 
     def _stamped(self, entries: Sequence[LogEntry]) -> bytes:
-        """Entries with the time at the beginning of each line."""
+        """Return entries with the time at the beginning of each line."""
         parts = []
         for entry in entries:
             if self._is_new_line:
@@ -114,7 +114,7 @@ async def read_log(call: Call) -> ApiResponse | TextStream | Upgrade:
 
 
 async def _whole(answer: ApiResponse) -> AsyncGenerator[bytes, None]:
-    """The body of an answer, if it has one."""
+    """Yield the body of a response, if it has one."""
     body = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
     if body:
         yield body
@@ -125,19 +125,19 @@ async def _read_log(call: Call) -> ApiResponse | TextStream:
     options = _options(call)
     container = container_of(pod, call.request.first("container"))
     if not pod["spec"].get("nodeName"):
-        return ApiResponse(204, content_type="")  # nothing has run that could have written anything
+        return ApiResponse(204, content_type="")  # the container has not run, so it has no log
     reader = _opened(call, pod, container, options.tail)
     if reader is None:
         return ApiResponse(200, b"", TEXT)
     try:
         return await _answer(call, reader, options)
-    except BaseException:  # the client has gone, for example
+    except BaseException:  # the client has disconnected, for example
         reader.close()
         raise
 
 
 async def _answer(call: Call, reader: LogReader, options: _Options) -> ApiResponse | TextStream:
-    """Answer with all of a log if it is short, or else with its beginning and what follows."""
+    """Return a complete log if it is short, or a stream otherwise."""
     text, first, follow = _Text(options), b"", call.request.flag("follow") is True
     turn = partial(call.backend.log_turns.take, call.user.tenant)
     for _ in reader.begin():
@@ -162,10 +162,10 @@ async def _answer(call: Call, reader: LogReader, options: _Options) -> ApiRespon
 async def _rest(
     reader: LogReader, text: _Text, first: bytes, follow: bool, turn: Callable[[], Awaitable[None]]
 ) -> AsyncGenerator[bytes, None]:
-    """A log piece by piece; one that is followed, as it is written, until its container ends.
+    """Yield a log in pieces; a followed log as it is written, until its container ends.
 
-    To read and take apart a piece blocks the loop for some milliseconds, so those who read many logs take turns. Who
-    waits for more to be written needs none.
+    Reading and splitting a piece blocks the event loop for some milliseconds, so readers of many logs take turns.
+    Waiting for new entries needs no turn.
     """
     try:
         if first:
@@ -186,10 +186,10 @@ async def _rest(
 
 
 def _opened(call: Call, pod: Object, container: str, tail: int | None) -> LogReader | None:
-    """The log of a container; None if nothing runs containers.
+    """Open the log of a container; return None if nothing runs containers.
 
     Raises:
-        ApiFault: there is no such run (400).
+        ApiFault: the container has no such run (400).
     """
     logs, previous = call.backend.logs, call.request.flag("previous") is True
     if logs is None:
@@ -201,10 +201,10 @@ def _opened(call: Call, pod: Object, container: str, tail: int | None) -> LogRea
 
 
 def _options(call: Call) -> _Options:
-    """The lines that a request asks for.
+    """Return the log options of a request.
 
     Raises:
-        ApiFault: a parameter cannot be read (400), or has a value that there is not (422).
+        ApiFault: a parameter cannot be parsed (400), or its value is not supported (422).
     """
     first, since = call.request.first, None
     seconds, tail, limit = (_number(call, each) for each in ("sinceSeconds", "tailLines", "limitBytes"))
@@ -231,7 +231,7 @@ def _options(call: Call) -> _Options:
 
 
 def _check_stream(asked: str, tail: int | None) -> list[Cause]:
-    """Return the errors in the stream that a request asks for."""
+    """Return the errors in the requested stream."""
     causes = [] if asked in _STREAMS else [not_supported("stream", asked, ("All", "Stderr", "Stdout"))]
     if _STREAMS.get(asked) and tail is not None:
         causes.append(Cause("", "FieldValueForbidden", _SPLIT))
@@ -239,7 +239,7 @@ def _check_stream(asked: str, tail: int | None) -> list[Cause]:
 
 
 def _number(call: Call, name: str) -> int | None:
-    """A parameter that is a whole number; None if it is not given."""
+    """Return an integer parameter; None if it is not given."""
     text = call.request.first(name)
     digits = text.removeprefix("-")
     if text and not (digits.isascii() and digits.isdecimal() and len(digits) < 16):

@@ -21,9 +21,9 @@ METRICS = (
     ResourceType(GROUP, VERSION, "nodes", "NodeMetrics", False, verbs=("get", "list"), told_schema=NODE_METRICS),
     ResourceType(GROUP, VERSION, "pods", "PodMetrics", verbs=("get", "list"), told_schema=POD_METRICS),
 )
-"""The kinds of resource metrics, served where something tells the usage."""
+"""The kinds of resource metrics, served if the usage is known."""
 _TURN = {"nodes": 10, "pods": 500}
-"""Objects after which others have their turn; the usage of a node is that of all its pods."""
+"""Objects after which other requests have their turn; the usage of a node is that of all its pods."""
 
 
 async def metrics(call: Call) -> ApiResponse:

@@ -1,7 +1,7 @@
 """The answers of a kubelet at `nodes/NAME/proxy`: `healthz`, `pods`, `metrics`, `metrics/resource`.
 
-The answers are told from the pods of the node and from their usage (`Backend.usage`). Counters of processor time are
-the usage of now times the age of the container, because nothing here adds up what was used before.
+The answers are computed from the pods of the node and their usage (`Backend.usage`). Counters of CPU time are the
+current usage times the age of the container, because past usage is not accumulated.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from kilauea.apiserver.rest.objects import decode
 _TEXT = "text/plain; charset=utf-8"
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _KINDS = {"running": "running", "terminated": "exited", "waiting": "created"}
-"""States of containers, as the metrics of a kubelet name them."""
+"""Container states as named in the metrics of a kubelet."""
 
 
 def of_node(call: Call, name: str, path: str) -> ApiResponse:
-    """The answer of a kubelet.
+    """Return the response of a kubelet.
 
     Raises:
-        ApiFault: nothing answers this path (501).
+        ApiFault: the path is not supported (501).
     """
     report = _REPORTS.get(path) if call.info.verb == "get" else None
     if report is None:
@@ -131,14 +131,14 @@ def _containers(call: Call, pods: list[Object], now: int) -> Iterator[_Container
 
 
 def _starts(pod: Object) -> dict[str, str]:
-    """The times at which the running containers of a pod started, by their names."""
+    """Return the start times of the running containers of a pod, by their names."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     starts = {each["name"]: ((each.get("state") or {}).get("running") or {}).get("startedAt") for each in statuses}
     return {name: text for name, text in starts.items() if text}
 
 
 def _amounts(usage: Mapping[str, str]) -> dict[str, int]:
-    """The numbers of a usage: cpu in thousandths, memory in bytes."""
+    """Return the amounts of a usage: cpu in thousandths, memory in bytes."""
     return {resource: amount(resource, text) for resource, text in usage.items()}
 
 
@@ -149,7 +149,7 @@ def _exposed(families: list[Metric]) -> ApiResponse:
 
 
 class _Families(Collector):
-    """Metrics that are known already."""
+    """A collector of given metrics."""
 
     def __init__(self, families: list[Metric]) -> None:
         self._families = families

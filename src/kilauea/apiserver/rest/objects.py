@@ -1,4 +1,4 @@
-"""Objects between bytes and dicts, and the metadata that only the server writes."""
+"""Conversion of objects between bytes and dicts, and the metadata that only the server writes."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ SERVER_FIELDS = (
     "generateName",
     "generation",
 )
-"""Metadata that stays as it is when an object is updated."""
+"""Metadata that an update does not change."""
 FINALIZERS_OF_OWN = frozenset({"orphan", "foregroundDeletion"})
 """Finalizers without a domain that Kubernetes itself uses."""
 
 _ANY_FINALIZERS = frozenset(
     ("apiextensions.k8s.io", "admissionregistration.k8s.io", "coordination.k8s.io", "node.k8s.io", "policy")
 )
-"""Groups whose objects can have finalizers without a domain of any name."""
+"""Groups whose objects can have any finalizer without a domain."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
 def decode(value: bytes) -> Object:
-    """A stored object as a dict of its own, free to change."""
+    """Decode a stored object into a new dict that may be changed."""
     obj: Object = _decode(value)
     return obj
 
@@ -66,9 +66,9 @@ _MANAGED = b'"managedFields":'
 
 
 def decode_but_managers(value: bytes) -> Object:
-    """A stored object as a dict of its own, for changes that have no manager: `managedFields` stay as they are written.
+    """Decode a stored object for changes that have no manager: `managedFields` stay encoded.
 
-    They are half of many an object. Quotes within text are escaped, so only a key of this name can be found instead.
+    They are half of many objects. Quotes within text are escaped, so the search can find only a key of this name.
     """
     managed = bytes(_head_of(value).metadata.managed_fields)
     start = value.find(_MANAGED) + len(_MANAGED)
@@ -81,12 +81,12 @@ def decode_but_managers(value: bytes) -> Object:
 
 
 def encode(obj: Object, revision: int, *, deepens: bool = True) -> bytes:
-    """Bytes of an object at a revision: kind, apiVersion and metadata come first, which lists and watches rely on.
+    """Encode an object at a revision; kind, apiVersion and metadata come first, as lists and watches rely on that.
 
     Args:
         obj: the object.
-        revision: of the write.
-        deepens: False of a change that adds no levels to an object that is stored.
+        revision: the revision of the write.
+        deepens: False for a change that adds no levels to a stored object.
     """
     metadata = obj["metadata"]
     if revision:
@@ -101,29 +101,29 @@ def encode(obj: Object, revision: int, *, deepens: bool = True) -> bytes:
 
 
 def check_depth(obj: Object) -> None:
-    """Refuse an object that nests too deep, which `encode` need not look at again."""
+    """Reject an object that is nested too deeply; `encode` need not check it again."""
     if is_deep(_encode(obj)):
         raise too_deep()
 
 
 def encoder(call: Call, obj: Object) -> Callable[[int], bytes]:
-    """Return a function that encodes an object for the store, once its revision is known."""
+    """Return a function that encodes an object for the store once its revision is known."""
     return partial(encode, in_stored_form(call, obj))
 
 
 def in_stored_form(call: Call, obj: Object) -> Object:
-    """An object of a built-in kind as it is stored, where that is in the form of another kind or version."""
+    """Return an object of a built-in kind in its stored form, which may be that of another kind or version."""
     form = call.resource.other_form
     return obj if form is None else form.stored(obj)
 
 
 def unshared(obj: Object) -> Object:
-    """An object of which the metadata, the spec and the status are dicts of their own; all below is shared."""
+    """Return a copy of an object with new dicts for metadata, spec and status; everything below is shared."""
     return {key: dict(value) if value.__class__ is dict else value for key, value in obj.items()}
 
 
 def metadata_of(obj: Object) -> Object:
-    """The metadata of an object, made if there is none."""
+    """Return the metadata of an object, adding it if missing."""
     metadata = obj.get("metadata")
     if metadata is None:
         metadata = obj["metadata"] = {}
@@ -133,7 +133,7 @@ def metadata_of(obj: Object) -> Object:
 
 
 def settle_namespace(call: Call, obj: Object) -> None:
-    """Give an object the namespace of the request; refuse another one."""
+    """Set the namespace of an object to that of the request; reject a different one."""
     metadata = metadata_of(obj)
     named = metadata.get("namespace") or ""
     if not call.resource.namespaced:
@@ -147,7 +147,7 @@ def settle_namespace(call: Call, obj: Object) -> None:
 
 
 def new_metadata(call: Call, obj: Object) -> None:
-    """Fill in what the server says of a new object, and take out what only it may say."""
+    """Set the metadata that the server writes in a new object, and remove what clients may not set."""
     metadata = obj["metadata"]
     for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
         metadata.pop(field, None)
@@ -156,7 +156,7 @@ def new_metadata(call: Call, obj: Object) -> None:
 
 
 def kept_metadata(obj: Object, old: Object) -> None:
-    """Put back, in an update, what only the server may say."""
+    """Restore, in an update, the metadata that only the server may set."""
     for field in SERVER_FIELDS:
         keep(obj["metadata"], old["metadata"], field)
 
@@ -167,7 +167,7 @@ _CUSTOM_BUT_STATUS = fields("spec", "metadata")
 
 
 def complete(call: Call, obj: Object, old: Object | None = None) -> None:
-    """Fill in defaults; what a change leaves as it was has them, as those of built-in kinds never change."""
+    """Set defaults; unchanged parts already have them, as defaults of built-in kinds never change."""
     same: Sequence[str] = ()
     if call.like is not None and call.like.known is not None:
         same = ("spec",)
@@ -179,14 +179,14 @@ def complete(call: Call, obj: Object, old: Object | None = None) -> None:
 
 
 def fill_status(call: Call, obj: Object) -> None:
-    """Fill in what the status of a new object of a built-in kind always has."""
+    """Set the status fields that every new object of a built-in kind has."""
     schema = None if call.resource.is_custom else call.resource.schema.properties.get("status")
     if schema is not None:
         apply_defaults(schema, obj.setdefault("status", {}))
 
 
 def unowned_fields(call: Call) -> FieldSet:
-    """The fields that a write through the subresource of a call, or the object itself, does not change."""
+    """Return the fields that a write through the subresource of a call, or to the object itself, does not change."""
     reset = call.resource.strategy.unowned.get(call.subresource.name if call.subresource else "")
     if reset is not None:
         return fields(*reset)
@@ -199,12 +199,12 @@ def unowned_fields(call: Call) -> FieldSet:
 
 @cache
 def _all_but_status(kept: tuple[str, ...]) -> FieldSet:
-    """The fields that a write of the status does not change, from the metadata that it keeps."""
+    """Return the fields that a write of the status does not change, including the metadata that it keeps."""
     return fields("spec", *(["metadata"] if kept == METADATA else [f"metadata.{each}" for each in kept]))
 
 
 def note_manager(call: Call, old: Object | None, obj: Object) -> None:
-    """Bring the managers' book up to date in an object that is written by other means than a server-side apply."""
+    """Update `managedFields` of an object that is written by other means than a server-side apply."""
     resource = call.resource
     subresource = call.subresource.name if call.subresource else ""
     entries = track_update(
@@ -218,24 +218,24 @@ def note_manager(call: Call, old: Object | None, obj: Object) -> None:
 
 
 def _known_fields(call: Call) -> Mapping[str, FieldSet | None] | None:
-    """The known part of the fields of a new object, by its parts."""
+    """Return the known fields of a new object, by part."""
     return {"spec": call.like.known.owned} if call.like is not None and call.like.known is not None else None
 
 
 def refuse(call: Call, name: str, causes: list[Cause]) -> None:
-    """Raise for an object that has causes to refuse it."""
+    """Raise the error for an invalid object if there are causes."""
     if causes:
         raise invalid(call, name, causes)
 
 
 def invalid(call: Call, name: str, causes: list[Cause]) -> ApiFault:
-    """The refusal of an object of the kind of the call."""
-    group = "" if call.resource.kind == "Event" else call.resource.group  # both kinds of events are those of core
+    """Return the error for an invalid object of the kind of the call."""
+    group = "" if call.resource.kind == "Event" else call.resource.group  # both kinds of events are named as in core
     return status.invalid(call.resource.kind, group, name, causes)
 
 
 def check_metadata(call: Call, obj: Object, old: Object | None = None) -> list[Cause]:
-    """Return the errors in the metadata of an object; what is as it was in `old` was checked then."""
+    """Return the errors in the metadata of an object; parts unchanged from `old` were checked before."""
     metadata = obj["metadata"]
     if old is not None and _checked_of(metadata) == _checked_of(old["metadata"]):
         return []
@@ -257,7 +257,7 @@ def check_metadata(call: Call, obj: Object, old: Object | None = None) -> list[C
 
 
 def _checked_of(metadata: Object) -> tuple[Any, ...]:
-    """The parts of metadata that can have errors."""
+    """Return the parts of metadata that can have errors."""
     get = metadata.get
     return (
         get("name"), get("generateName"), get("labels"), get("annotations"), get("ownerReferences"), get("finalizers")
@@ -265,7 +265,7 @@ def _checked_of(metadata: Object) -> tuple[Any, ...]:
 
 
 def _check_prefix(call: Call, prefix: str) -> list[Cause]:
-    """The beginning of a generated name, which may end with a hyphen."""
+    """Check the prefix of a generated name, which may end with a hyphen."""
     name = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
     problems = call.resource.strategy.name_problems(name)
     return check_name("metadata.generateName", prefix, problems)
@@ -283,7 +283,7 @@ def _check_finalizers(call: Call, finalizers: list[str]) -> list[Cause]:
 
 
 def _check_owners(owners: list[Object]) -> list[Cause]:
-    """Owner references: all their parts, and at most one controller."""
+    """Check owner references: all fields, and at most one controller."""
     causes: list[Cause] = []
     path = "metadata.ownerReferences"
     for owner in owners:
@@ -309,20 +309,20 @@ def _check_owners(owners: list[Object]) -> list[Cause]:
 
 
 def _told(owner: Object) -> Object:
-    """An owner reference with its fields in the order of the real server."""
+    """Return an owner reference with its fields in the order of the real server."""
     needed = {field: owner.get(field, "") for field in ("apiVersion", "kind", "name", "uid")}
     return needed | {field: owner[field] for field in ("controller", "blockOwnerDeletion") if field in owner}
 
 
 def _check_finalizer(path: str, finalizer: str) -> list[Cause]:
-    """The name of a finalizer has a domain unless Kubernetes itself uses it; definitions are checked less."""
+    """Check that a finalizer has a domain unless Kubernetes itself uses it; definitions are checked less strictly."""
     if "/" in finalizer or finalizer in FINALIZERS_OF_OWN or finalizer == "kubernetes":
         return []
     return [invalid_value(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")]
 
 
 def check_changed_metadata(obj: Object, old: Object) -> list[Cause]:
-    """Check that the uid stays, and that no finalizer is added to an object that is being deleted."""
+    """Check that the UID is unchanged, and that no finalizer is added to an object that is being deleted."""
     metadata, before = obj["metadata"], old["metadata"]
     if not before.get("deletionTimestamp"):
         return []
@@ -331,18 +331,18 @@ def check_changed_metadata(obj: Object, old: Object) -> list[Cause]:
         return []
     listed = " ".join(f'"{each}"' for each in sorted(added))
     detail = f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{listed}}}"
-    return [forbidden_field("metadata.finalizers", detail.replace('" "', '", "'))] * 2  # the real server looks twice
+    return [forbidden_field("metadata.finalizers", detail.replace('" "', '", "'))] * 2  # the real server checks twice
 
 
 def same_but_for_times(obj: Object, old: Object) -> bool:
-    """Return True if an update changes nothing but times in managedFields, so that it need not be written."""
+    """Return True if an update changes only times in managedFields, so that it need not be written."""
     if obj.keys() != old.keys() or any(obj[part] != old[part] for part in obj if part != "metadata"):
         return False
     return _without_times(obj["metadata"]) == _without_times(old["metadata"])
 
 
 def _without_times(metadata: Object) -> dict[str, Any]:
-    """Metadata without what every write would change."""
+    """Return metadata without the parts that every write changes."""
     kept = {key: value for key, value in metadata.items() if value not in (None, {}, []) and key != "resourceVersion"}
     kept["managedFields"] = [
         {key: value for key, value in entry.items() if key != "time"} for entry in metadata.get("managedFields") or []

@@ -49,7 +49,7 @@ async def patch(call: Call) -> ApiResponse:
     if form == MERGE_PATCH and (renewed := await renew(call)) is not None:
         return renewed
     if call.backend.store.get(call.key) is None:
-        raise call.not_found()  # whatever the patch is
+        raise call.not_found()  # whatever the patch contains
     document = await call.aside(_read, call, form)
     if form == MERGE_PATCH and _is_of_status(call, document):
         return object_response(call, await change_object(call, partial(_with_status, call, document), shares=True))
@@ -61,7 +61,7 @@ async def patch(call: Call) -> ApiResponse:
 
 
 def _read(call: Call, form: str) -> Any:
-    """The patch in the body, with what is to be said of its keys."""
+    """Return the patch in the body, and report its duplicate keys."""
     document = parse_patch(call)
     if form != JSON_PATCH:
         _check_repeated(call, document)
@@ -69,9 +69,9 @@ def _read(call: Call, form: str) -> Any:
 
 
 def _is_of_status(call: Call, document: Any) -> bool:
-    """Return True if a merge patch changes nothing but the status of an object of a built-in kind.
+    """Return True if a merge patch changes only the status of an object of a built-in kind.
 
-    It may say which object and version it is for. Webhooks and policies may change more, so there must be none.
+    It may name its object and version. Webhooks and policies could change more, so none may exist.
     """
     if call.subresource is None or call.subresource.name != "status" or call.resource.is_custom:
         return False
@@ -89,10 +89,10 @@ def _is_of_status(call: Call, document: Any) -> bool:
 
 
 def _with_status(call: Call, document: Object, old: Object) -> Object:
-    """An object with a patch of its status on it, which shares the rest with the object as it was."""
+    """Return an object with a patch applied to its status; the rest is shared with the old object."""
     nulls, patch = b"null" in call.request.body, document["status"]
     obj = {**old, "metadata": {**old["metadata"], **document.get("metadata", {})}}
-    # What is below looks through the new status and changes it in place, so nothing of it may belong to the old one.
+    # The checks below change the new status in place, so it must not share parts with the old one.
     before = {
         key: value
         if value.__class__ not in (dict, list) or isinstance(patch.get(key), list)
@@ -105,7 +105,7 @@ def _with_status(call: Call, document: Object, old: Object) -> Object:
 
 
 def patch_form(call: Call) -> str:
-    """The kind of patch; refuses those that are not read, and options that do not go with it."""
+    """Return the type of the patch; reject unsupported types and options that do not apply to it."""
     form = media_type(call.request.headers.get("content-type", ""))
     allowed = [JSON_PATCH, MERGE_PATCH, *([] if call.resource.is_custom else [STRATEGIC_PATCH]), APPLY_PATCH]
     if form not in allowed:
@@ -123,7 +123,7 @@ def patch_form(call: Call) -> str:
 
 
 def parse_patch(call: Call) -> Any:
-    """The patch in the body."""
+    """Parse the patch in the body."""
     parsed = call.request.parsed
     if parsed is not None:
         if parsed.error:
@@ -136,7 +136,7 @@ def parse_patch(call: Call) -> Any:
 
 
 def _check_repeated(call: Call, document: Any) -> None:
-    """Warn of keys that are there twice in a patch, or refuse it, as asked."""
+    """Warn about duplicate keys in a patch or reject it, as requested."""
     mode, parsed = call.field_validation(), call.request.parsed
     if mode == "Ignore" or call.request.is_ours:
         return
@@ -151,7 +151,7 @@ def _check_repeated(call: Call, document: Any) -> None:
 
 
 def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
-    """An object with a patch on it, without fields that its kind does not have."""
+    """Apply a patch to an object, without fields that its kind does not have."""
     obj = _merged(call, form, obj, document)
     if not isinstance(obj, dict):
         raise status.bad_request("the patch leaves no object")
@@ -173,7 +173,7 @@ def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
 
 
 def _strip_built_in(call: Call, form: str, obj: Object, document: Any) -> None:
-    """Take out what a built-in kind does not know; refuse values of wrong types, in words about the whole object."""
+    """Remove fields unknown to a built-in kind; reject values of wrong types with a message about the whole object."""
     try:
         _strip_changed(call, form, obj, document)
     except status.ApiFault as fault:
@@ -183,7 +183,7 @@ def _strip_built_in(call: Call, form: str, obj: Object, document: Any) -> None:
 
 
 def _merge_again(call: Call, form: str) -> Object:
-    """Merge a patch into the stored object again, with all unknown fields."""
+    """Merge a patch into the stored object again, keeping all unknown fields."""
     stored = call.backend.store.get(call.key)
     before = decode(call.resource.served(stored.value)) if stored is not None else {}
     obj: Object = _merged(call, form, before, parse_patch(call))
@@ -192,7 +192,7 @@ def _merge_again(call: Call, form: str) -> Object:
 
 
 def _merged(call: Call, form: str, obj: Object, document: Any) -> Any:
-    """An object with a patch on it."""
+    """Return an object with a patch applied."""
     if form == JSON_PATCH:
         return json_patch(obj, document)
     if form == MERGE_PATCH:
@@ -201,7 +201,7 @@ def _merged(call: Call, form: str, obj: Object, document: Any) -> Any:
 
 
 def _strip_custom(call: Call, form: str, obj: Object, document: Any) -> None:
-    """The same for a custom resource: all of it, but where nothing else than its status can have changed."""
+    """Remove unknown fields of a custom resource, or of its status if only that can have changed."""
     if form == JSON_PATCH:
         parts = set().union(*map(_parts_of, document))
     else:
@@ -220,7 +220,7 @@ def _strip_custom(call: Call, form: str, obj: Object, document: Any) -> None:
 
 
 def _parts_of(operation: dict[str, Any]) -> set[str]:
-    """The fields at the top of an object that an operation of a JSON patch can change; empty text for all of it."""
+    """Return the top-level fields that an operation of a JSON patch can change; the empty string means all."""
     if operation["op"] == "test":
         return set()
     places = (operation[name] for name in ("path", "from") if name in operation)
@@ -228,7 +228,7 @@ def _parts_of(operation: dict[str, Any]) -> set[str]:
 
 
 def _strip_changed(call: Call, form: str, obj: Object, document: Any) -> None:
-    """Take out what a built-in kind does not know, where a patch can have brought it."""
+    """Remove fields unknown to a built-in kind in the parts that a patch can change."""
     if form == JSON_PATCH:
         strip(call, obj)
     else:
@@ -236,7 +236,7 @@ def _strip_changed(call: Call, form: str, obj: Object, document: Any) -> None:
 
 
 def _strip_parts(call: Call, obj: Object, names: Iterable[str]) -> None:
-    """Take out what the kind does not know below some fields at the top."""
+    """Remove unknown fields below some top-level fields."""
     part = {key: obj[key] for key in names if key in obj}
     strip(call, part)
     for key in names:
@@ -247,7 +247,7 @@ def _strip_parts(call: Call, obj: Object, names: Iterable[str]) -> None:
 
 
 async def _apply(call: Call) -> ApiResponse:
-    """Server-side apply: creates what is not there."""
+    """Answer a server-side apply, which creates a missing object."""
     applied, repeated = await call.aside(parse_applied, call)
     if (applied.get("apiVersion"), applied.get("kind")) != (call.resource.api_version, call.resource.kind):
         raise status.bad_request(f"invalid object type: {full_kind(applied)}")
@@ -271,7 +271,7 @@ async def _apply(call: Call) -> ApiResponse:
 
 
 def _is_named_by_text(applied: Object) -> bool:
-    """Return True if metadata and name can be read, should they be there."""
+    """Return True if metadata and name have readable types, if present."""
     metadata = applied.get("metadata")
     if not isinstance(metadata, dict):
         return metadata is None
@@ -279,7 +279,7 @@ def _is_named_by_text(applied: Object) -> bool:
 
 
 def tell_repeated(call: Call, repeated: list[str]) -> None:
-    """Warn of keys that are there twice in an applied object, or refuse it, as asked."""
+    """Warn about duplicate keys in an applied object or reject it, as requested."""
     mode = call.field_validation()
     if mode == "Warn":
         call.warnings += repeated
@@ -290,7 +290,7 @@ def tell_repeated(call: Call, repeated: list[str]) -> None:
 
 
 def parse_applied(call: Call) -> tuple[Object, list[str]]:
-    """Parse the applied object, JSON, which is YAML, or other YAML; and messages about keys that are there twice."""
+    """Parse the applied object, JSON or YAML; return it with messages about duplicate keys."""
     body, parsed, error = call.request.body, call.request.parsed, ""
     applied: Any = None
     repeated: list[str] = []
@@ -313,7 +313,7 @@ def parse_applied(call: Call) -> tuple[Object, list[str]]:
 
 
 def _applied(call: Call, live: Object | None, applied: Object) -> Object:
-    """The live object with what is applied, owned by the caller."""
+    """Return the live object merged with the applied one, whose fields the caller owns."""
     resource = call.resource
     force = call.request.flag("force") is True
     subresource = call.subresource.name if call.subresource else ""
@@ -323,7 +323,7 @@ def _applied(call: Call, live: Object | None, applied: Object) -> Object:
     )  # fmt: skip
     if live is not None:
         obj["metadata"].setdefault("resourceVersion", live["metadata"]["resourceVersion"])
-    obj = decode(_encode(obj))  # the result shares parts with what it is made of
+    obj = decode(_encode(obj))  # the result shares parts with its sources
     try:
         strip(call, obj, keep_nulls=True)
     except status.ApiFault as fault:
@@ -337,7 +337,7 @@ def _applied(call: Call, live: Object | None, applied: Object) -> Object:
 
 
 def _conversion_problem(why: str) -> str:
-    """The reason why JSON cannot be read, in the words of those who convert decoded values instead."""
+    """Return the reason why JSON cannot be read, worded as in Kubernetes for conversion of decoded values."""
     number = re.match(r"json: cannot unmarshal number (\S+) into Go struct field \S+ of type (int32|int64)$", why)
     if number and not number[1].lstrip("-").isdigit():
         return f"cannot convert float64 to {number[2]}"

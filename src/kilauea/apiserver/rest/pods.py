@@ -1,4 +1,4 @@
-"""Shared by the subresources of pods: a change of a pod that does not go through the rules for updates."""
+"""A change of a pod that bypasses the rules for updates, for the subresources of pods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kilauea.apiserver.storage import Conflict, Missing
 
 
 def pod_type(call: Call) -> ResourceType:
-    """The kind Pod."""
+    """Return the resource type of pods."""
     found = call.backend.registry.find("", "v1", "pods")
     if found is None:
         raise call.not_found()
@@ -21,19 +21,19 @@ def pod_type(call: Call) -> ResourceType:
 
 
 def pod_call(call: Call, name: str) -> Call:
-    """The call as one about the pod itself."""
+    """Return a call for the pod itself."""
     info = RequestInfo(call.info.verb, "", "v1", "pods", call.info.namespace, name)
     return Call(call.backend, call.request, info, pod_type(call), None, call.warnings)
 
 
 async def change_pod(call: Call, change: Change) -> bytes:
-    """Change a pod and write it; returns its bytes.
+    """Change a pod and write it; return its bytes.
 
     Args:
         call: names the pod.
-        change: may be called several times; sets a resourceVersion that must be that of the pod, if there must be one,
-            and adds no levels to the pod. It changes nothing below the metadata, the spec and the status of the pod
-            that it is given, but puts new values there.
+        change: may be called several times; sets a resourceVersion if the pod must have that one, and adds no levels to
+            the pod. It replaces fields of the metadata, the spec and the status of the given pod, but changes nothing
+            below them.
     """
     for _ in range(TRIES):
         current = call.backend.store.get(call.key)
@@ -47,7 +47,7 @@ async def change_pod(call: Call, change: Change) -> bytes:
             return encode(pod, current.revision)
         try:
             value = partial(encode, pod, deepens=False)
-            decoded = None if shared is None else pod  # else its managers are not decoded
+            decoded = None if shared is None else pod  # otherwise its managers are not decoded
             stored = await call.backend.store.write(current.key, current.revision, value, decoded)
         except (Conflict, Missing):
             continue

@@ -1,8 +1,8 @@
-"""Requests that are passed on to pods and services (`proxy`), and reports of nodes about themselves.
+"""Requests that are proxied to pods and services (`proxy`), and the endpoints of nodes.
 
 `pods/[SCHEME:]NAME[:PORT]/proxy/PATH` reaches a port of a pod, `services/[SCHEME:]NAME[:PORT]/proxy/PATH` a pod behind
 a service, over HTTP or with the scheme `https` over TLS with any certificate. A WebSocket becomes a tunnel to the
-container. Of nodes, whose kubelet has no port of its own here, the server answers itself (`node_reports.py`).
+container. Requests to nodes, whose kubelet has no port here, are answered by the server (`node_reports.py`).
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _NOT_PASSED_ON = frozenset(
     "authorization connection content-length expect host keep-alive proxy-authenticate proxy-authorization "
     "te trailer transfer-encoding upgrade".split()
 )
-"""Headers that concern this connection alone, or that a container must not see."""
+"""Headers that apply only to this connection, or that a container must not see."""
 _IMPERSONATION = "impersonate-"
 _TOKEN = "base64url.bearer.authorization.k8s.io."
-"""With what a subprotocol begins by which browsers send a token."""
+"""The prefix of a subprotocol with which browsers send a token."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _UNSAFE = "/:@!$&'()*+,;=~"
 
 
 class _Name(NamedTuple):
-    """A name with a scheme, and a port that may be empty, as `proxy` has it."""
+    """A name with a scheme and a port, which may be empty, in a path to `proxy`."""
 
     scheme: str
     name: str
@@ -46,7 +46,7 @@ class _Name(NamedTuple):
 
 
 async def proxy(call: Call) -> ApiResponse | TextStream | Tunnel:
-    """Answer a request that is to be passed on."""
+    """Answer a request that is proxied."""
     called = _name_of(call)
     named = replace(call, info=replace(call.info, name=called.name))
     stored = read_stored(named)
@@ -76,7 +76,7 @@ def _name_of(call: Call) -> _Name:
 
 
 def _port_of_pod(pod: Object, called: _Name) -> int:
-    """The port that a request names, or else the first that a container of the pod has."""
+    """Return the port that a request names, or the first port of the pod's containers."""
     if called.port:
         return _number(called)
     ports = (port["containerPort"] for each in pod["spec"]["containers"] for port in each.get("ports") or ())
@@ -90,7 +90,7 @@ def _number(called: _Name) -> int:
 
 
 def _behind_service(call: Call, service: Object, called: _Name) -> tuple[Object, int]:
-    """A pod behind a service that is ready, and its port.
+    """Return a ready pod behind a service, and its port.
 
     Raises:
         ApiFault: the service has no such port, or no pod is ready (503).
@@ -113,10 +113,10 @@ def _behind_service(call: Call, service: Object, called: _Name) -> tuple[Object,
 
 
 async def _pass_on(call: Call, pod: Object, port: int, *, tls: bool) -> TextStream | Tunnel:
-    """Ask a port of a pod, and hand on its answer.
+    """Send the request to a port of a pod, and return the response.
 
     Raises:
-        ApiFault: there is no answer (503), the pod is simulated (501), or too many connections are open (429).
+        ApiFault: the pod does not respond (503), it is simulated (501), or too many connections are open (429).
     """
     connections: PodConnections | None = call.backend.connections
     if connections is None or not connections.runs(pod):
@@ -148,10 +148,10 @@ async def _pass_on(call: Call, pod: Object, port: int, *, tls: bool) -> TextStre
 
 
 def _session(call: Call) -> Callable[[], None]:
-    """Count a tunnel; return what counts one less.
+    """Count a tunnel; return a function that ends the count.
 
     Raises:
-        ApiFault: there are too many (429).
+        ApiFault: too many are open (429).
     """
     sessions, user = call.backend.sessions, call.user
     sessions.begin(user)
@@ -163,7 +163,7 @@ def _nothing() -> None:
 
 
 def _headers(call: Call) -> dict[str, str]:
-    """The headers of a request that a container may see."""
+    """Return the headers of a request that a container may see."""
     found = {name: value for name, value in call.request.headers.items() if _is_passed_on(name)}
     protocols = [each.strip() for each in found.pop("sec-websocket-protocol", "").split(",")]
     shown = [each for each in protocols if each and not each.startswith(_TOKEN)]
@@ -175,19 +175,19 @@ def _is_passed_on(name: str) -> bool:
 
 
 def _rest(call: Call) -> tuple[str, str]:
-    """The path of a request up to `proxy`, and what is after it."""
+    """Return the path of a request up to `proxy`, and the path after it."""
     before, _, after = call.request.path.partition(f"/{call.info.name}/proxy")
     return f"{before}/{call.info.name}/proxy", after
 
 
 def _target(call: Call) -> str:
-    """Path and query for the container."""
+    """Return the path and query for the container."""
     path = quote(_rest(call)[1] or "/", safe=_UNSAFE)
     return f"{path}?{urlencode(call.request.query)}" if call.request.query else path
 
 
 def _moved(call: Call, location: str) -> str:
-    """A path of the container, to which it leads a client, as a path of this server."""
+    """Return the container's redirect path as a path of this server."""
     return f"{_rest(call)[0]}{location}" if location.startswith("/") and not location.startswith("//") else location
 
 

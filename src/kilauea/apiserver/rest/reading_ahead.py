@@ -1,4 +1,4 @@
-"""Large bodies are read before any other processing, and outside the event loop if that takes long."""
+"""Large bodies are parsed before any other processing, and outside the event loop if that takes long."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from kilauea.apiserver.request import ApiRequest
 from kilauea.apiserver.rest.body import media_type
 
 LIGHT = 8 * 1024
-"""Bytes of a body up to which it is read at once, in whatever form; a dense YAML text of this size takes 50 ms."""
+"""Bytes of a body up to which it is parsed at once in any format; dense YAML of this size takes 50 ms."""
 LIGHT_JSON = 64 * 1024
-"""The same for JSON and protobuf."""
+"""Bytes up to which JSON and protobuf are parsed at once."""
 LARGEST_VALUE = 3 * 1024 * 1024
-"""Bytes of the JSON that a YAML text may stand for: aliases can make much of little."""
+"""Bytes of JSON that YAML may expand to: aliases can make a small text large."""
 
 
 async def read_ahead(request: ApiRequest, heavy: Heavy, large_writes: LargeWrites | None = None) -> None:
-    """Read a body that is not small; sets `parsed`.
+    """Parse a body that is not small, and set `parsed`.
 
     Args:
-        request: whose body is read.
-        heavy: reads what takes long.
-        large_writes: looks at whether that is needed; None to do so in the event loop.
+        request: the request with the body.
+        heavy: parses bodies that take long.
+        large_writes: decides if that is needed; None to decide in the event loop.
 
     Raises:
-        ApiFault: it stands for too much (413).
-        TooHeavy: it cannot be read in time.
+        ApiFault: its value is too large (413).
+        TooHeavy: it cannot be parsed in time.
     """
     form = media_type(request.headers.get("content-type", ""))
     if "yaml" in form:
@@ -49,7 +49,7 @@ async def read_ahead(request: ApiRequest, heavy: Heavy, large_writes: LargeWrite
 
 async def _read(request: ApiRequest, heavy: Heavy, task: Literal["parse json", "parse protobuf", "parse yaml"]) -> None:
     found = await heavy.run(task, request.body)
-    if len(found) > LARGEST_VALUE * 2:  # one that is as large as its body may be a little larger in another form
+    if len(found) > LARGEST_VALUE * 2:  # JSON may be a little larger than the same value in another format
         raise status.too_large(LARGEST_VALUE)
     request.parsed = msgspec.json.decode(found, type=Parsed)
     if request.parsed.has_too_many:

@@ -1,7 +1,7 @@
 """Renewal of a lease: a merge patch of only its `renewTime`, which each simulated node sends every few seconds.
 
-Of such a patch it is known what the rules for updates come to: it changes this field, and the time of the manager that
-set it before. All others go the general way.
+The result of such a patch under the rules for updates is known: it changes this field, and the time of the manager that
+set it before. All other patches are handled by the general rules.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _renewal_of = msgspec.json.Decoder(_Renewal).decode
 
 
 async def renew(call: Call) -> ApiResponse | None:
-    """Answer a merge patch that renews a lease, by a component of this process; None if it is to go the general way."""
+    """Answer a merge patch by a component of this process that renews a lease; None if the general rules apply."""
     if not call.request.is_ours or (call.resource.group, call.resource.plural) != ("coordination.k8s.io", "leases"):
         return None
     if call.request.query or (call.backend.dynamic is not None and call.backend.dynamic.has_any()):
@@ -61,7 +61,7 @@ async def renew(call: Call) -> ApiResponse | None:
 
 
 def _renewed(call: Call, old: Object, time: str) -> Object | None:
-    """A lease at its new time, which shares the rest with the old one; None if more than the time may change."""
+    """Return a lease with its new time, sharing the rest with the old one; None if more than the time may change."""
     metadata, spec = old["metadata"], old.get("spec") or {}
     entries = metadata.get("managedFields") or []
     if len(entries) != 1 or spec.get("renewTime", time) == time or metadata.get("deletionTimestamp"):

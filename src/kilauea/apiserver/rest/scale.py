@@ -1,4 +1,4 @@
-"""Scale: the replicas of a workload in a common format for all kinds."""
+"""Scale: the replicas of a workload in a format common to all kinds."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def _apply(call: Call) -> ApiResponse:
 
 
 def _tracked(call: Call, change: Callable[[Object], Object], scale: Object) -> Object:
-    """A scale after a change by other means than an apply, with its managers."""
+    """Return a scale after a change by other means than an apply, with its managers."""
     before, now = msgspec.json.decode(msgspec.json.encode(scale)), call.backend.timestamp()
     scale["metadata"].pop("managedFields")
     new = change(scale)
@@ -126,7 +126,7 @@ def _schema() -> Schema:
 
 
 def _tell_unknown(call: Call, unknown: list[str]) -> None:
-    """Warn of fields that a Scale does not have, or refuse them, as asked."""
+    """Warn about fields that a Scale does not have or reject them, as requested."""
     tell(call, [unknown_field(path, custom=False) for path in unknown], KIND, "v1")
 
 
@@ -143,7 +143,7 @@ async def _change(call: Call, change: Callable[[Object], Object]) -> ApiResponse
         tracked = metadata_of(scale).pop("managedFields", None)
         obj["metadata"]["managedFields"] = entries_of_parent(entries, tracked, call.resource.api_version, steps)
         replicas = (scale.get("spec") or {}).get("replicas", 0)
-        if replicas < 0 and not call.resource.is_custom:  # of others, what their definition says is checked
+        if replicas < 0 and not call.resource.is_custom:  # custom resources are checked against their definition
             raise status.invalid(KIND, "autoscaling", call.info.name, check_not_negative("spec.replicas", replicas))
         obj["metadata"]["resourceVersion"] = metadata_of(scale).get("resourceVersion") or ""
         set_at(obj, paths.replicas, replicas)
@@ -154,7 +154,7 @@ async def _change(call: Call, change: Callable[[Object], Object]) -> ApiResponse
 
 
 def scale_of(call: Call, obj: Object) -> Object:
-    """The Scale of an object."""
+    """Return the Scale of an object."""
     paths = call.resource.strategy.scale
     selector = value_at(obj, paths.selector) if paths.selector else None
     if selector and paths.plain:

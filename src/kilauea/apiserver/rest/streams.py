@@ -1,7 +1,7 @@
-"""Exec, attach and port-forward: from a request to a conversation with a container.
+"""Exec, attach and port-forward: upgrade a request to a connection to a container.
 
-What can be refused is refused before the connection is upgraded, as a status that clients can read. Simulated pods
-have nothing to talk to, and the answer says so.
+Errors are reported before the upgrade if possible, as a status that clients can read. Simulated pods have no processes
+to connect to, and the response says so.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kilauea.apiserver.streams.port_forward import PROTOCOLS, TUNNEL, Target, fo
 from kilauea.apiserver.streams.remote_command import Streams, serve_process
 
 MOST_PORTS = 100
-"""Ports of one request; each needs two of 256 channels."""
+"""The maximum number of ports of one request; each needs two of 256 channels."""
 _NAMES = {"exec": "exec and cp are", "attach": "attach is", "portforward": "port-forward is"}
 
 
@@ -76,10 +76,10 @@ async def forward_ports(call: Call) -> Upgrade:
 
 
 def _ports(call: Call) -> list[int]:
-    """The ports that a request names.
+    """Return the ports that a request names.
 
     Raises:
-        ApiFault: there are none, one is not a port, or there are more than channels (400).
+        ApiFault: none is given, one is invalid, or there are too many for the channels (400).
     """
     try:
         ports = ports_of([value for key, value in call.request.query if key == "ports"])
@@ -91,10 +91,10 @@ def _ports(call: Call) -> list[int]:
 
 
 async def _admitted(call: Call) -> tuple[Object, PodConnections]:
-    """The pod, and what runs it, if the caller may connect to it and webhooks agree.
+    """Return the pod and the connections to it, if the caller may connect and webhooks allow it.
 
     Raises:
-        ApiFault: there is no such pod (404), it is simulated or on no node (400), or the caller may not connect (403).
+        ApiFault: the pod does not exist (404), is simulated or unassigned (400), or the caller may not connect (403).
     """
     pod = decode(read_stored(call).value)
     await ask_dynamically(call, call.attributes("CONNECT", _options(call), None))
@@ -108,7 +108,7 @@ async def _admitted(call: Call) -> tuple[Object, PodConnections]:
 
 
 def _check_may_create(call: Call) -> None:
-    """Refuse a caller who may read the subresource only: WebSockets begin with a GET, as Kubernetes 1.35 checks too."""
+    """Reject a caller who may only read the subresource: WebSockets begin with a GET. Kubernetes 1.35 does so, too."""
     info = call.info
     if info.verb != "create":
         action = Action("create", info.group, info.resource, info.subresource, info.namespace, info.name)
@@ -124,10 +124,10 @@ def _simulated(call: Call) -> ApiFault:
 
 
 def _streams(call: Call) -> Streams:
-    """The streams that a request asks for.
+    """Return the requested streams.
 
     Raises:
-        ApiFault: there are none (400).
+        ApiFault: none is requested (400).
     """
     stdin, stdout, stderr, tty = (call.request.flag(name) is True for name in ("stdin", "stdout", "stderr", "tty"))
     if not (stdin or stdout or (stderr and not tty)):
@@ -136,17 +136,17 @@ def _streams(call: Call) -> Streams:
 
 
 def asks_for_websocket(call: Call) -> bool:
-    """Return True if a request is the beginning of a WebSocket."""
+    """Return True if a request opens a WebSocket."""
     headers = call.request.headers
     tokens = {each.strip().lower() for each in headers.get("connection", "").split(",")}
     return "upgrade" in tokens and headers.get("upgrade", "").strip().lower() == "websocket"
 
 
 def check_upgrade(call: Call, supported: tuple[str, ...]) -> str:
-    """Return the protocol that is used: of those that the client names, the first that is known.
+    """Return the protocol to use: the first supported one that the client names.
 
     Raises:
-        ApiFault: it is not the beginning of a WebSocket (400), or one of an unknown protocol (403).
+        ApiFault: the request does not open a WebSocket (400), or its protocols are unsupported (403).
     """
     if not asks_for_websocket(call):
         raise status.bad_request("Upgrade request required")
@@ -160,10 +160,10 @@ def check_upgrade(call: Call, supported: tuple[str, ...]) -> str:
 
 
 def _check(ask: Callable[[], None]) -> None:
-    """Ask the kubelet if it can connect.
+    """Check with the kubelet that it can connect.
 
     Raises:
-        ApiFault: it cannot, in its words.
+        ApiFault: it cannot, with the kubelet's message.
     """
     try:
         ask()
@@ -172,7 +172,7 @@ def _check(ask: Callable[[], None]) -> None:
 
 
 def _process(call: Call, streams: Streams, connect: Callable[[], Awaitable[Process]]) -> Upgrade:
-    """The conversation with a process."""
+    """Return the upgrade to a connection to a process."""
     check_upgrade(call, COMMANDS)
 
     async def serve(socket: Socket) -> None:
@@ -182,10 +182,10 @@ def _process(call: Call, streams: Streams, connect: Callable[[], Awaitable[Proce
 
 
 def conversation(call: Call, protocols: Sequence[str], serve: Callable[[Socket], Awaitable[None]]) -> Upgrade:
-    """A conversation, within the limits.
+    """Return an upgrade to a connection, within the limits.
 
     Raises:
-        ApiFault: there are too many (429).
+        ApiFault: too many are open (429).
     """
     sessions, user = call.backend.sessions, call.user
     largest = sessions.begin(user)
@@ -193,7 +193,7 @@ def conversation(call: Call, protocols: Sequence[str], serve: Callable[[Socket],
 
 
 def _options(call: Call) -> Object:
-    """The options of a connection as webhooks see them."""
+    """Return the options of a connection as webhooks see them."""
     assert call.subresource is not None
     found: Object = {"kind": call.subresource.kind, "apiVersion": "v1"}
     for key, value in call.request.query:

@@ -1,4 +1,4 @@
-"""Token: a service account gets a token, for a time and maybe bound to a pod or secret."""
+"""Token: issues a token for a service account that expires and may be bound to a pod or secret."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def create_token(call: Call) -> ApiResponse:
 
 
 def _check_names(account: Object, given: Object) -> None:
-    """Refuse a request that names another account than its path."""
+    """Reject a request that names a different account than its path."""
     if given.get("namespace") not in (None, "", account["namespace"]):
         message = "the namespace of the provided object does not match the namespace sent on the request"
         raise status.bad_request(message)
@@ -63,7 +63,7 @@ def _check_names(account: Object, given: Object) -> None:
 
 
 def _check(seconds: Any, audiences: Any) -> list[Cause]:
-    """Errors in the requested expiration and audiences."""
+    """Return the errors in the requested expiration and audiences."""
     if not isinstance(seconds, int) or isinstance(seconds, bool):
         return [invalid_value("spec.expirationSeconds", seconds, "must be a whole number of seconds")]
     if not isinstance(audiences, list) or not all(isinstance(each, str) for each in audiences):
@@ -78,7 +78,7 @@ def _check(seconds: Any, audiences: Any) -> list[Cause]:
 
 
 def _bound(call: Call, account: str, reference: Object) -> Object:
-    """Kind, name and uid of what the token is bound to, and the node of a pod."""
+    """Return kind, name and UID of the object that the token is bound to, and the node of a pod."""
     kind, name = str(reference.get("kind", "")), str(reference.get("name", ""))
     if kind not in _BOUND:
         group, _, version = str(reference.get("apiVersion", "")).rpartition("/")

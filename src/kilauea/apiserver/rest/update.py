@@ -1,7 +1,7 @@
-"""Update: replaces an object; also contains the part that patches share.
+"""Update: replaces an object; patches share most of the code.
 
-A change is made on the object as it is, checked, and written if the object is still the same; if it is not, it is made
-again on the new one, unless the caller named the revision that the change is for.
+A change is applied to the current object, checked, and written if the object is still the same; otherwise it is applied
+again to the new one, unless the caller named the revision that the change is for.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from kilauea.apiserver.status import LET_PASS
 from kilauea.apiserver.storage import Conflict, Missing, Stored
 
 TRIES = 100
-"""Attempts at a change that others overtake; far more than clients in the same process can bring about."""
+"""Attempts at a change that conflicts with other writes; far more than clients in the same process can cause."""
 
 Change = Callable[[Object], Object]
-"""From the object as it is, which it may change, to the object as it shall be."""
+"""Maps the current object, which it may change, to the desired one."""
 
 
 async def update(call: Call) -> ApiResponse:
@@ -59,14 +59,14 @@ async def update(call: Call) -> ApiResponse:
 
 
 def _read(call: Call) -> tuple[Object, bytes]:
-    """The object in the body, and its bytes."""
+    """Return the object in the body, and its bytes."""
     body = read_object(call)
     check_body_name(call, body)
     return body, msgspec.json.encode(body)
 
 
 def check_body_name(call: Call, body: Object) -> None:
-    """The name in an object must be that in the path."""
+    """Check that the name in an object is that in the path."""
     name = metadata_of(body).get("name")
     if not name:
         message = f"the name of the object ({call.info.name} based on URL) was undeterminable: name must be provided"
@@ -80,14 +80,14 @@ def check_body_name(call: Call, body: Object) -> None:
 async def change_object(
     call: Call, change: Change, *, track: bool = True, whole: bool = False, shares: bool = False
 ) -> bytes:
-    """Change the object that a call names; returns its bytes.
+    """Change the object that a call names; return its bytes.
 
     Args:
         call: an update or patch of an object, or of its status.
-        change: may be called several times, each time with the object as it is by then.
-        track: True to record changed fields as set by the caller; a server-side apply has done that.
+        change: may be called several times, each time with the object as of then.
+        track: True to record changed fields as set by the caller; a server-side apply has already done that.
         whole: True if the change is a whole object, whose missing resourceVersion must be allowed by the kind.
-        shares: True if the change leaves the object that it is given as it is, and shares parts of it.
+        shares: True if the change does not modify the given object, and shares parts of it.
     """
     store = call.backend.store
     for _ in range(TRIES):
@@ -108,7 +108,7 @@ async def change_object(
 def _changed(
     call: Call, change: Change, current: Stored, served: bytes, track: bool, whole: bool, shares: bool
 ) -> tuple[Object, Object]:
-    """The object with the change on it, with defaults and managers, and the object as it was."""
+    """Return the changed object with defaults and managers, and the old object."""
     old = (shares and _decoded(call, current)) or decode(served)
     obj = change(old if shares else decode(served))
     _settle(call, obj, old, current, whole)
@@ -121,15 +121,15 @@ def _changed(
 
 
 def _decoded(call: Call, current: Stored) -> Object | None:
-    """An object as the store keeps it decoded, if it does; it is shared, and must not be changed."""
+    """Return the decoded object if the store keeps it; it is shared and must not be changed."""
     return current.decoded if call.resource.is_served_as_stored else None
 
 
 async def write_change(call: Call, obj: Object, old: Object, current: Stored) -> bytes | None:
-    """Write a finished change, or let the object go if it was held up only by what the change takes away.
+    """Write a completed change, or delete the object if the change removes the last obstacle to its deletion.
 
     Returns:
-        The bytes; None if the object has changed meanwhile.
+        The bytes, or None if the object has changed meanwhile.
     """
     if call.dry_run():
         return encoder(call, obj)(current.revision)
@@ -150,7 +150,7 @@ async def write_change(call: Call, obj: Object, old: Object, current: Stored) ->
 
 
 def is_free_to_go(call: Call, obj: Object) -> bool:
-    """Return True if an object is being deleted and nothing holds it up any more."""
+    """Return True if an object is being deleted and nothing delays that any more."""
     metadata = obj["metadata"]
     if (
         not metadata.get("deletionTimestamp")
@@ -162,7 +162,7 @@ def is_free_to_go(call: Call, obj: Object) -> bool:
 
 
 def _settle(call: Call, obj: Object, old: Object, current: Stored, whole: bool) -> None:
-    """Identity and revision: what the caller believes must be so."""
+    """Check that the object has the identity and revision that the caller expects."""
     settle_namespace(call, obj)
     metadata, before = obj["metadata"], old["metadata"]
     uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
@@ -183,7 +183,7 @@ def _settle(call: Call, obj: Object, old: Object, current: Stored, whole: bool) 
 
 
 async def _prepare(call: Call, obj: Object, old: Object) -> None:
-    """Admission, what only the server may say, and checks."""
+    """Run admission, restore the metadata that only the server may set, and check the object."""
     attributes = call.attributes("UPDATE", obj, old)
     call.backend.admission.mutate(attributes)
     await mutate_dynamically(call, attributes)
@@ -192,7 +192,7 @@ async def _prepare(call: Call, obj: Object, old: Object) -> None:
 
 
 def _check(call: Call, obj: Object, old: Object) -> None:
-    """Put back what only the server may say, refuse errors, and warn of what is not well."""
+    """Restore the metadata that only the server may set, reject errors, and add warnings."""
     strategy, part = call.resource.strategy, call.subresource.name if call.subresource else ""
     if part == "status":
         strategy.prepare_status(obj, old)

@@ -1,4 +1,4 @@
-"""Conversion between the version of a request and the stored version; only webhooks make this wait."""
+"""Conversion between the version of a request and the stored version; only webhooks cause a wait."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.storage import Stored
 
 AT_ONCE = 256 * 1024
-"""Bytes of the objects about which a conversion webhook is asked in one call, unless one of them alone is larger."""
+"""Bytes of the objects in one call of a conversion webhook, unless a single one is larger."""
 
 
 async def served_bytes(call: Call, values: Sequence[bytes]) -> list[bytes]:
-    """Stored objects in the version of a request.
+    """Return stored objects in the version of a request.
 
-    The webhook that converts them is asked about all in one call, or about many in several calls, one after another:
-    its answers are limited, and other requests have their turn in between.
+    A conversion webhook converts all in one call, or many in several consecutive calls, because the size of its
+    responses is limited and other requests have their turn in between.
 
     Raises:
         ApiFault: the webhook failed (500).
@@ -53,14 +53,14 @@ def _batches(indexes: Sequence[int], values: Sequence[bytes]) -> Iterator[list[i
 
 
 async def served_value(call: Call, value: bytes) -> bytes:
-    """One stored object in the version of a request."""
+    """Return one stored object in the version of a request."""
     if call.resource.is_served_as_stored:
         return value
     return call.resource.served((await served_bytes(call, [value]))[0])
 
 
 async def served_items(call: Call, items: list[Stored]) -> list[Stored]:
-    """Stored objects with their bytes in the version of a request."""
+    """Return stored objects with their bytes in the version of a request."""
     if call.resource.conversion is None or call.resource.conversion.is_plain:
         return items
     values = await served_bytes(call, [each.value for each in items])
@@ -68,7 +68,7 @@ async def served_items(call: Call, items: list[Stored]) -> list[Stored]:
 
 
 async def stored_form(call: Call, obj: Object) -> Object:
-    """An object of the version of a request in the version in which it is stored."""
+    """Convert an object from the version of a request to the stored version."""
     conversion = call.resource.conversion
     if conversion is None or conversion.storage == call.resource.api_version:
         return obj

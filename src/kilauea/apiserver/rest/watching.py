@@ -1,7 +1,7 @@
 """Watch: changes to selected objects, starting at a revision, as a stream of frames.
 
-Each batch of events becomes a batch of frames. A watcher has no buffer of its own: it reads the store's history, and is
-told to list again when it falls behind that.
+Each batch of events becomes a batch of frames. A watcher has no buffer: it reads the store's history, and must list
+again if it falls behind.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from kilauea.apiserver.selection import Selection, selection_of
 from kilauea.apiserver.storage import Event, Expired, Stored, Watcher
 
 SHORTEST_DEFAULT = 1800.0
-"""Seconds that a watch lasts at least if it does not say; up to twice that, so that not all end together."""
+"""The minimum duration of a watch without a timeout, in seconds; up to twice that, so that not all end together."""
 BOOKMARK_SECONDS = 60.0
 LONGEST_SELECTOR = 32 * 1024
-"""Characters of the selectors of a watch."""
+"""The maximum number of characters of the selectors of a watch."""
 LAST_BOOKMARK_FROM = 2.0
-"""A watch that lasts longer, in seconds, ends with a bookmark."""
+"""Seconds from which a watch ends with a bookmark."""
 RETRY_SECONDS = 1.0
-"""Seconds until a watch asks again for a worker, when too many requests of its user wait for one."""
+"""Seconds until a watch retries to get a worker, if too many requests of its user wait for one."""
 _END_OF_INITIAL = "k8s.io/initial-events-end"
 
 
@@ -64,7 +64,7 @@ async def watch(call: Call) -> WatchStream:
 async def _in_protobuf(
     call: Call, batches: AsyncGenerator[Sequence[Frame], None]
 ) -> AsyncGenerator[Sequence[Frame], None]:
-    """The same frames with their objects in protobuf form, a few at a time; large ones are written elsewhere."""
+    """Yield frames with their objects in protobuf, a few at a time; large ones are encoded outside the event loop."""
     async with aclosing(batches):
         async for batch in batches:
             done: list[Frame] = []
@@ -81,7 +81,7 @@ async def _in_protobuf(
 
 
 async def _written(call: Call, frame: Frame) -> Frame:
-    """A frame with its object in protobuf form."""
+    """Return a frame with its object in protobuf."""
     if len(frame.object) <= LIGHT_JSON:
         return frame._replace(object=write_protobuf(frame.object))
     while True:
@@ -92,7 +92,7 @@ async def _written(call: Call, frame: Frame) -> Frame:
 
 
 async def _stream(call: Call, options: ListOptions, selection: Selection) -> AsyncGenerator[Sequence[Frame], None]:
-    """All batches of a watch."""
+    """Yield all batches of a watch."""
     frames = _Frames(call, selection)
     try:
         start = options.revision or 0
@@ -121,7 +121,7 @@ async def _stream(call: Call, options: ListOptions, selection: Selection) -> Asy
 
 
 def _prefix(call: Call, selection: Selection) -> str:
-    """The keys that can be meant: one object, a namespace, or all."""
+    """Return the prefix of keys to watch: one object, a namespace, or all."""
     name = call.info.name or selection.only_name()
     if name and (call.namespace or not call.resource.namespaced):
         return call.resource.key(call.namespace, name)
@@ -131,7 +131,7 @@ def _prefix(call: Call, selection: Selection) -> str:
 async def _events(
     call: Call, options: ListOptions, watcher: Watcher, frames: _Frames
 ) -> AsyncGenerator[Sequence[Frame], None]:
-    """Events as they happen, with bookmarks between them, until the time is over."""
+    """Yield events as they happen, with bookmarks between them, until the timeout."""
     loop = asyncio.get_running_loop()
     seconds = options.timeout or SHORTEST_DEFAULT * (1.0 + call.backend.rng.random())
     end = loop.time() + seconds
@@ -156,7 +156,7 @@ async def _events(
 
 
 async def _served(call: Call, events: list[Event]) -> list[Event]:
-    """Events with their objects in the version of the request."""
+    """Return events with their objects in the version of the request."""
     conversion = call.resource.conversion
     if conversion is None or conversion.is_plain:
         return events
@@ -169,9 +169,9 @@ async def _served(call: Call, events: list[Event]) -> list[Event]:
 
 
 async def _batched(frames: Iterable[Frame]) -> AsyncGenerator[Sequence[Frame], None]:
-    """Frames in batches of moderate size; others have their turn between them.
+    """Yield frames in batches of moderate size; other requests have their turn between them.
 
-    A table or an object in protobuf form takes a hundred times as long as the bytes that are stored.
+    A table or an object in protobuf takes a hundred times as long as the stored bytes.
     """
     pending: list[Frame] = []
     size, end = 0, thread_time() + TURN
@@ -188,7 +188,7 @@ async def _batched(frames: Iterable[Frame]) -> AsyncGenerator[Sequence[Frame], N
 
 
 class _Frames:
-    """Events as frames, in the form that the watch asked for."""
+    """Converts events to frames in the requested form."""
 
     def __init__(self, call: Call, selection: Selection) -> None:
         self._call = call
@@ -200,11 +200,11 @@ class _Frames:
         self._columns_sent = False
 
     def added(self, stored: Stored) -> Frame:
-        """An object that was there at the beginning."""
+        """Return the frame of an object that existed at the start."""
         return Frame("ADDED", self._form(stored.value), stored.revision)
 
     def event(self, event: Event) -> Frame | None:
-        """Translate an event for the selection, which an object may enter and leave; None if it was never in."""
+        """Convert an event for the selection, which objects may enter and leave; None if it does not concern that."""
         now, before = event.now, event.before
         if self._as_stored and event.kind != "deleted":
             return Frame("MODIFIED" if before is not None else "ADDED", now.value, now.revision, now)
@@ -222,7 +222,7 @@ class _Frames:
         return None
 
     def bookmark(self, revision: int, *, ends_initial: bool = False) -> Frame:
-        """Return the progress of the watch: an object of the kind with nothing but metadata, in the form asked for."""
+        """Return the progress of the watch: an object of the kind with only metadata, in the requested form."""
         metadata: dict[str, object] = {"resourceVersion": str(revision)}
         if ends_initial:
             metadata["annotations"] = {_END_OF_INITIAL: "true"}
@@ -235,7 +235,7 @@ class _Frames:
         return Frame("ERROR", fault.encode(), 0)
 
     def _form(self, value: bytes) -> bytes:
-        """A stored object in the form asked for."""
+        """Return a stored object in the requested form."""
         value = self._call.resource.served(value)
         if self._view.form == TABLE:
             metadata = {"resourceVersion": header_of(value).metadata.resource_version}
@@ -247,7 +247,7 @@ class _Frames:
 
 
 def at_revision(value: bytes, old: int, new: int) -> bytes:
-    """Stored bytes with another resourceVersion: that of the deletion, which is not in the last value of an object.
+    """Return stored bytes with another resourceVersion: that of the deletion, which the object's last value lacks.
 
     Metadata comes first in stored bytes, and quotes within text are escaped, so the first match is the right one.
     """

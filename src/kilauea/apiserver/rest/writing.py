@@ -1,4 +1,4 @@
-"""A write to the store, with what follows from it in admission."""
+"""A write to the store, with its effects in admission."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def write_admitted(
     encode: Callable[[int], bytes] | None,
     decoded: dict[str, Any] | None = None,
 ) -> Stored:
-    """`Store.write` with what follows from it in admission."""
+    """Call `Store.write` and apply the effects in admission."""
     backend = call.backend
     effects = backend.admission.begin(attributes)
     change = None if backend.dynamic is None else backend.dynamic.begin(attributes)
@@ -28,7 +28,7 @@ async def write_admitted(
         effects.insert(0, change)
     if not effects:
         return await backend.store.write(key, expected, encode, decoded)
-    # A caller that goes away takes neither the write with it nor what follows from it.
+    # If the caller disconnects, neither the write nor its effects are cancelled.
     writing = asyncio.ensure_future(_write(backend.store, effects, key, expected, encode, decoded))
     writing.add_done_callback(_retrieve)
     return await asyncio.shield(writing)
@@ -53,6 +53,6 @@ async def _write(
 
 
 def _retrieve(writing: asyncio.Future[Stored]) -> None:
-    """Look at the error of a write whose caller may have gone: asyncio logs errors that are never looked at."""
+    """Retrieve the error of a write whose caller may have disconnected, as asyncio logs unretrieved errors."""
     if not writing.cancelled():
         writing.exception()

@@ -1,8 +1,8 @@
-"""Schemas of all kinds, and what is derived from them: defaults, unknown fields, pruning, validation.
+"""Schemas of all kinds, and the operations based on them: defaults, unknown fields, pruning, validation.
 
-`nodes` holds the schema itself, `builtin` the kinds of Kubernetes and `custom` those of custom resources. An object of
-a built-in kind is first reduced by `read_builtin` to what Go's types hold, then `apply_defaults` fills it in. A custom
-one is pruned by `read_custom`, filled in, and then validated.
+`nodes` has the schema itself, `builtin` the kinds of Kubernetes and `custom` those of custom resources. `read_builtin`
+reduces an object of a built-in kind to the values of Go's types, then `apply_defaults` sets defaults. A custom resource
+is pruned by `read_custom`, gets defaults, and is then validated.
 """
 
 from kilauea.apiserver.schema.builtin import (

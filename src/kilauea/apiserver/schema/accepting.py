@@ -1,8 +1,8 @@
-"""A fast check whether a schema allows a value, for the many values that it does allow.
+"""A fast check that a schema allows a value, for the common case that it does.
 
-A test is made for each node when it is first needed. It may say no where the answer is yes, never the other way round:
-what it does not accept is looked at again by `kilauea.apiserver.schema.validation`, which tells what is wrong. Nodes
-with less common keywords are left to that module.
+A test is created for each node when it is first needed. It may reject a valid value, but never accepts an invalid one:
+rejected values are checked again by `kilauea.apiserver.schema.validation`, which returns the errors. Nodes with less
+common keywords are left to that module.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ PLAIN = frozenset(
     "example x-kubernetes-map-type x-kubernetes-list-type x-kubernetes-list-map-keys x-kubernetes-int-or-string "
     "x-kubernetes-preserve-unknown-fields x-kubernetes-validations".split()
 )
-"""Keywords that the tests here know for all types."""
+"""Keywords that the tests here support for all types."""
 OF_TYPE = {"string": PLAIN | {"enum", "maxLength", "pattern"}, "integer": PLAIN | {"minimum"}}
-"""The same for some types."""
+"""Keywords that they support for some types."""
 EITHER = [{"type": "integer"}, {"type": "string"}]
-"""The alternatives that `x-kubernetes-int-or-string` stands for."""
+"""The alternatives of `x-kubernetes-int-or-string`."""
 _PLAIN_FORMATS = ("", "int32", "int64", "float", "double", "int-or-string")
 _LIMITS = {"int32": 2**31}
 
 
 class _Anything:
-    """The pattern of a definition from before patterns were checked as they are now."""
+    """An invalid pattern, of a definition that was stored before patterns were checked; matches everything."""
 
     def search(self, _: str, /) -> Found | None:
-        """As for every pattern."""
+        """Return a match."""
         return _ANYTHING
 
 
@@ -45,7 +45,7 @@ _ANYTHING = pattern_of("").search("")
 
 
 def applied(pattern: str) -> Pattern:
-    """The pattern of a stored definition; one that cannot be read allows everything."""
+    """Compile the pattern of a stored definition; an invalid one allows everything."""
     try:
         return pattern_of(pattern)
     except ValueError as error:
@@ -54,7 +54,7 @@ def applied(pattern: str) -> Pattern:
 
 
 def make_tests(checked: Callable[[Schema], Test]) -> Callable[[Schema], Test]:
-    """The tests of nodes; `checked` makes those of nodes with keywords that are not known here."""
+    """Return a function that creates the tests of nodes; `checked` creates those with unsupported keywords."""
 
     @derived
     def test_of(schema: Schema) -> Test:
@@ -93,7 +93,7 @@ def _scalar_test(schema: Schema) -> Test:
 
 
 def _string_test(raw: Mapping[str, Any]) -> Test:
-    """The test of text that must have a form."""
+    """Return the test of strings with constraints."""
     allowed, longest, pattern = raw.get("enum"), raw.get("maxLength", sys.maxsize), applied(raw.get("pattern", ""))
     return lambda value: (
         value.__class__ is str
@@ -119,7 +119,7 @@ def _array_test(schema: Schema, test_of: Callable[[Schema], Test]) -> Test:
 
 
 def _different(schema: Schema, items: list[Any]) -> bool:
-    """Return True if the items of a set or map list are unique; those that cannot be hashed are left to validation."""
+    """Return True if the items of a set or map list are unique; unhashable items are left to validation."""
     keys = schema.list_keys
     try:
         if keys:

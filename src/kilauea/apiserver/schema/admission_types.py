@@ -1,4 +1,4 @@
-"""The types of the variables that expressions of policies and match conditions read, beside the objects themselves."""
+"""The types of variables in expressions of policies and match conditions."""
 
 from __future__ import annotations
 
@@ -72,21 +72,21 @@ AUTHORIZER: Mapping[str, Type] = {
 
 
 def variables_of(obj: Type = DYN, params: Type | None = None, *, may_ask: bool = True) -> dict[str, Type]:
-    """The variables of an expression with their types.
+    """Return the variables of an expression with their types.
 
     Args:
-        obj: the type of the object that is written.
-        params: that of the parameters; None if there are none.
-        may_ask: True if the expression may ask the authorizer.
+        obj: the type of the written object.
+        params: the type of the parameters; None without parameters.
+        may_ask: True if the expression may use the authorizer.
     """
     found = {"object": obj, "oldObject": obj, "namespaceObject": NAMESPACE, "request": REQUEST}
     return found | ({} if params is None else {"params": params}) | (dict(AUTHORIZER) if may_ask else {})
 
 
 def with_composed(known: Mapping[str, Type], composed: Sequence[Raw]) -> dict[str, Type]:
-    """The variables with those that a policy composes, each of which may use those before it.
+    """Return the variables extended with the composed ones of a policy, each of which may use the previous ones.
 
-    What is wrong with one of them is found elsewhere; nothing is known of its value then.
+    Errors in them are reported elsewhere; the type of such a variable is unknown.
     """
     types: dict[str, Type] = {}
     for each in composed:

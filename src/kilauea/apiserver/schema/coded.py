@@ -1,7 +1,7 @@
 """Defaults of single fields that the real API server sets in code, so that its OpenAPI does not contain them.
 
-They were found by creating objects with the least in them at a real server, and are checked against it by
-`tests/kubernetes`. Defaults that depend on other fields are in `kilauea.apiserver.schema.rules`.
+They were determined by creating minimal objects in a real server, and are verified with it by `tests/kubernetes`.
+Defaults that depend on other fields are in `kilauea.apiserver.schema.rules`.
 """
 
 from __future__ import annotations

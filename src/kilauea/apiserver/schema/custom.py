@@ -1,4 +1,4 @@
-"""Schemas of custom resources, from the structural OpenAPI schema that their definition carries."""
+"""Schemas of custom resources, from the structural OpenAPI schema of their definition."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from kilauea.apiserver.schema.unknown import knows, prune, unknown_fields
 
 
 def from_openapi(openapi: Mapping[str, Any]) -> Schema:
-    """The schema of a custom resource from `openAPIV3Schema`; apiVersion, kind and metadata need not be described."""
+    """Return the schema of a custom resource from `openAPIV3Schema`, which may omit apiVersion, kind and metadata."""
     return Schema({**openapi, "type": "object", "x-kubernetes-embedded-resource": True}, definition)
 
 
 def read_custom(schema: Schema, obj: dict[str, Any], *, keep_nulls: bool = False) -> list[str]:
-    """Reduce a custom resource, in place, to the fields that its schema knows; returns the paths of the others, sorted.
+    """Reduce a custom resource in place to the fields of its schema; return the paths of the others, sorted.
 
-    Fields that are null and must not be count as absent. Metadata is read as that of built-in kinds; what else is there
-    may still be invalid.
+    Non-nullable fields that are null count as absent. Metadata is read as for built-in kinds; the rest may still be
+    invalid.
 
     Args:
-        schema: of the kind.
-        obj: is changed in place.
-        keep_nulls: True to leave null where it must not be and there is no default for it, so that it is refused.
+        schema: the schema of the kind.
+        obj: changed in place.
+        keep_nulls: True to keep an invalid null without a default, so that it is rejected.
 
     Raises:
         DecodeError: a value in the metadata is not of the type of its field.
@@ -42,7 +42,7 @@ def read_custom(schema: Schema, obj: dict[str, Any], *, keep_nulls: bool = False
 
 
 def _settle(schema: Schema | None, value: Any, keep_nulls: bool) -> None:
-    """Put the default where null must not be, or drop it, and write whole numbers as such, as Go does."""
+    """Replace invalid nulls by the default or drop them, and write whole numbers as integers, as Go does."""
     if isinstance(value, list):
         below = schema.items if schema is not None else None
         for index, item in enumerate(value):
@@ -63,7 +63,7 @@ def _settle(schema: Schema | None, value: Any, keep_nulls: bool) -> None:
 
 
 def _settle_null(schema: Schema, value: dict[str, Any], key: str, keep_nulls: bool) -> None:
-    """Put the default in the place of a null that must not be, or drop it."""
+    """Replace an invalid null by the default, or drop it."""
     if schema.has_default:
         value[key] = copy.deepcopy(schema.default)
     elif not keep_nulls:
@@ -75,4 +75,4 @@ def _number(value: float) -> int | float:
 
 
 _LARGEST_PLAIN = 1e21
-"""From here on Go writes numbers with an exponent."""
+"""The number from which Go writes an exponent."""

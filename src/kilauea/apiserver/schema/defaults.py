@@ -1,7 +1,7 @@
-"""Defaults: values of fields that the author of an object did not set.
+"""Defaults: values of unset fields.
 
-For custom resources that is `default` in the schema. For built-in kinds it is what the real server's code fills in
-(`coded` and `rules` beside this module), and the fields that Go writes even when they were never set.
+Custom resources have `default` in the schema. Built-in kinds have the defaults that the real server sets in code (the
+modules `coded` and `rules`), and the fields that Go writes even if they were never set.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class _Plan(NamedTuple):
     """The defaults to set in an object.
 
     Attributes:
-        values: fields with a default, and whether that must be copied.
-        rule: defaults that depend on other fields, for a built-in definition.
-        always: fields that are written even if nothing set them, with that value, and whether it is an empty object.
-        below: fields in which something may have to be filled in.
-        additional: the schema of the values of other keys, if something may have to be filled in there.
+        values: fields with a default, and True if that must be copied.
+        rule: sets defaults that depend on other fields, for a built-in definition.
+        always: fields that are written even if unset, with that value, and True if it is an empty object.
+        below: fields that may contain defaults.
+        additional: the schema of the values of other keys, if they may contain defaults.
     """
 
     values: tuple[tuple[str, Any, bool], ...]
@@ -36,9 +36,9 @@ class _Plan(NamedTuple):
 
 
 def apply_defaults(schema: Schema, value: Any, settled: Collection[str] = ()) -> None:
-    """Fill in, in place, what was left out of an object or a part of it.
+    """Set the defaults of an object, or a part of one, in place.
 
-    The object must have been read by `read_builtin` or `read_custom`. Fields that are `settled` have it already.
+    The object must have been read by `read_builtin` or `read_custom`. Fields in `settled` already have their defaults.
     """
     if value.__class__ is dict:
         _fill_object(schema, value, settled)
@@ -98,7 +98,7 @@ def _has_default(schema: Schema, key: str, child: Schema) -> bool:
 
 @derived
 def has_defaults(schema: Schema) -> bool:
-    """Return True if there may be defaults to fill in at or below a node."""
+    """Return True if there may be defaults at or below a node."""
     return _matters_within(schema, frozenset())
 
 

@@ -1,4 +1,4 @@
-"""Text formats in the schemas of custom resources; unknown ones are not checked, as in the real server."""
+"""String formats in the schemas of custom resources; unknown ones are not checked, as in the real server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kilauea.apiserver.schema import scalars
 
 
 def _reads(read: Callable[[str], object]) -> Callable[[str], bool]:
-    """Return a function that is True for texts that a reader accepts."""
+    """Return a predicate for strings that a parser accepts."""
 
     def check(text: str) -> bool:
         try:
@@ -33,7 +33,7 @@ def _like(pattern: str) -> Callable[[str], bool]:
 
 
 def _uri(text: str) -> None:
-    """An absolute address, or a path from the root."""
+    """Check that a text is an absolute URI, or an absolute path."""
     if re.search(r"%(?![0-9A-Fa-f]{2})|[\x00-\x20]", text) or not (urlsplit(text).scheme or text.startswith("/")):
         raise ValueError(text)
 
@@ -62,6 +62,6 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
 
 
 def matches_format(name: str, text: str) -> bool:
-    """Return True if a text is of a format, or if the format is not one of those checked."""
+    """Return True if a text has a format, or if the format is not checked."""
     check = FORMATS.get(name)
     return check is None or check(text)

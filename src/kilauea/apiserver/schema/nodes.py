@@ -1,8 +1,8 @@
 """Schemas of objects: the names and types of fields, and how lists and maps are merged.
 
-A `Schema` is one node of the OpenAPI description of a kind: of a built-in one (`kilauea.apiserver.schema.builtin`) or
-of a custom one (`kilauea.apiserver.schema.custom`). Nodes are made when they are first asked for and kept, so that
-recursive definitions work and a kind costs what is used of it. They never change; all requests share them.
+A `Schema` is a node of the OpenAPI description of a kind, built-in (`kilauea.apiserver.schema.builtin`) or custom
+(`kilauea.apiserver.schema.custom`). Nodes are created on first use and cached, so that recursive definitions work and
+only used parts of a kind cost memory. They are immutable and shared by all requests.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 Made = TypeVar("Made")
 Resolve = Callable[[str], "Schema"]
-"""The node of a definition, by the name that a `$ref` ends with."""
+"""Returns the node of a definition, by the name at the end of a `$ref`."""
 
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 RESOURCE_FIELDS: Mapping[str, Any] = {
@@ -21,31 +21,31 @@ RESOURCE_FIELDS: Mapping[str, Any] = {
     "kind": {"type": "string"},
     "metadata": {"$ref": OBJECT_META},
 }
-"""Fields that a resource within a custom resource has without describing them."""
+"""Implicit fields of an embedded resource."""
 
 
 class Schema:
     """One node of a structural schema.
 
     Attributes:
-        raw: the node as OpenAPI has it, with the keywords beside a reference merged over what is referred to.
-        layout: how Go writes the fields of a built-in definition: `[=][*][Embedded/]type`, where `=` is always written,
-            and `*` tells null from empty; empty for custom resources and for types that are not structs.
-        name: name of the definition, such as `io.k8s.api.core.v1.Container`; empty for a node within one.
-        type: `object`, `array`, `string`, `integer`, `number`, `boolean`; empty where several are allowed.
-        required: names of fields that must be there.
-        enum: allowed values, or None.
-        format: such as `date-time` or `int32`; empty if none.
+        raw: the OpenAPI node, with the keywords beside a reference merged over its target.
+        layout: the encoding of the fields of a built-in definition in Go: `[=][*][Embedded/]type`, where `=` is always
+            written, `*` distinguishes null from empty; empty for custom resources and for types that are not structs.
+        name: the name of the definition, such as `io.k8s.api.core.v1.Container`; empty for a node within one.
+        type: `object`, `array`, `string`, `integer`, `number`, `boolean`; empty if several are allowed.
+        required: the names of required fields.
+        enum: the allowed values, or None.
+        format: the format, such as `date-time` or `int32`; empty if none.
         nullable: True if null is kept as a value.
-        int_or_string: True if whole numbers and text are both allowed.
-        preserve_unknown: True if fields that are not described are kept.
-        embedded: True if the object is a resource of its own, with apiVersion, kind and metadata.
+        int_or_string: True if integers and strings are allowed.
+        preserve_unknown: True if undescribed fields are kept.
+        embedded: True if the object is an embedded resource with apiVersion, kind and metadata.
         patch_strategy: `merge`, `retainKeys`, or both with a comma; empty if none.
-        merge_key: field that tells the items of a list apart in a strategic merge patch.
-        list_type: `atomic`, `set` or `map`; atomic where nothing is said.
-        list_keys: fields that tell the items of a map list apart.
+        merge_key: the field that identifies the items of a list in a strategic merge patch.
+        list_type: `atomic` (the default), `set` or `map`.
+        list_keys: the fields that identify the items of a map list.
         map_type: `granular` or `atomic`.
-        derived: what was made of the node (see `derived`), kept as long as the node.
+        derived: cached values derived from the node (see `derived`).
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Schema:
         self.default: Any = raw.get("default")
 
     def __repr__(self) -> str:
-        """The name of the definition, or the type."""
+        """Return the name of the definition, or the type."""
         return f"Schema({self.name or self.type or 'any'})"
 
     @cached_property
@@ -92,12 +92,12 @@ class Schema:
 
     @cached_property
     def additional(self) -> Schema | None:
-        """The schema of the values of a map with any keys; None if only described fields are allowed."""
+        """The schema of the values of a map; None if only described fields are allowed."""
         raw = self.raw.get("additionalProperties")
         return None if raw is None or raw is False else self._child({} if raw is True else raw)
 
     def field(self, key: str) -> Schema | None:
-        """The schema of a field: as described, or as any key of a map; None if it is unknown."""
+        """Return the schema of a described field, or of a value of a map; None if the field is unknown."""
         return self.properties.get(key) or self.additional
 
     def _child(self, raw: Mapping[str, Any]) -> Schema:
@@ -117,7 +117,7 @@ def _definition_name(reference: str) -> str:
 
 
 def derived(make: Callable[[Schema], Made]) -> Callable[[Schema], Made]:
-    """A function of a node that is computed once for each node and kept with it."""
+    """Return a function that is computed once for each node and cached with it."""
 
     def of(schema: Schema) -> Made:
         try:

@@ -20,7 +20,7 @@ _TYPED, _ESCAPE, _PLAIN = "typed", "escape", "plain"
 
 
 def plain_literals(expression: str) -> str:
-    """The expression with maps for its typed literals, and plain functions for `jsonpatch.escapeKey`."""
+    """Return the expression with maps in place of typed literals, and plain functions for `jsonpatch.escapeKey`."""
     out: list[str] = []
     stack: list[str] = []
     at_key = False

@@ -1,11 +1,11 @@
-"""Reading objects of built-in kinds as Go reads JSON into its types, and writes them again.
+"""Reading of objects of built-in kinds as by a round trip through Go's types.
 
-Go's types know fewer values than JSON: null and, in most fields, empty values are not told from absent ones; quantities
-and times have one form; values of another type are refused. `read_builtin` makes of a decoded object what is left of it
-after such a round trip. What is always written is added by `kilauea.apiserver.schema.defaults`.
+Go's types have fewer values than JSON: null and, in most fields, empty values equal absent ones; quantities and times
+have a canonical form; values of another type are rejected. `read_builtin` reduces a decoded object to the result of
+such a round trip. Fields that are always written are added by `kilauea.apiserver.schema.defaults`.
 
-A reader is made for each definition when it is first needed. It does not keep track of where it is: objects that are
-refused are walked again to tell the place.
+A reader is created for each definition when it is first needed. It does not track paths: rejected objects are traversed
+again to find the path of the error.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ SPECIAL: Mapping[str, Read] = {
     f"{_APIMACHINERY}apis.meta.v1.Time": scalars.time,
     f"{_APIMACHINERY}apis.meta.v1.MicroTime": scalars.micro_time,
 }
-"""Readers of types with a form of their own, by the name of the definition."""
+"""Readers of types with a special format, by the name of the definition."""
 _BITS = {"int32": 31, "int64": 63}
 _GO_NAMES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
 
 
 class DecodeError(ValueError):
-    """A value that Go cannot read; the text is what the real server says."""
+    """Go cannot decode a value; the text is the real server's message."""
 
 
 class _Unknown(Exception):
-    """A field that the type does not have."""
+    """The type does not have a field."""
 
 
 def read_builtin(schema: Schema, obj: dict[str, Any]) -> list[str]:
-    """Reduce an object of a built-in kind, in place, to what Go makes of it; returns the paths of unknown fields.
+    """Reduce an object of a built-in kind in place to its values in Go; return the paths of unknown fields.
 
     Raises:
         DecodeError: a value is not of the type of its field.
@@ -65,7 +65,7 @@ def read_builtin(schema: Schema, obj: dict[str, Any]) -> list[str]:
 
 @derived
 def _reader(schema: Schema) -> Read:
-    """The function that reads a value of a node: returns what is kept of it, or raises TypeError or ValueError."""
+    """Return the reader of a node, which returns the value to keep, or raises TypeError or ValueError."""
     if schema.name in SPECIAL:
         return SPECIAL[schema.name]
     if schema.type == "object" and schema.layout:
@@ -121,7 +121,7 @@ def _integer_reader(form: str) -> Read:
 
 
 _TOLD_WHEN_EMPTY = frozenset([("io.k8s.api.autoscaling.v2.HPAScalingRules", "policies")])
-"""Lists that are refused when they are empty, and have a default when they are absent."""
+"""Lists that are rejected if empty, and have a default if absent."""
 _OWNED_WHEN_EMPTY: Mapping[str, tuple[tuple[str, str], ...]] = {
     "io.k8s.api.rbac.v1.Role": (("", "rules"),),
     "io.k8s.api.rbac.v1.ClusterRole": (("", "rules"),),
@@ -130,11 +130,11 @@ _OWNED_WHEN_EMPTY: Mapping[str, tuple[tuple[str, str], ...]] = {
     "io.k8s.api.storage.v1.CSINode": (("spec", "drivers"),),
     "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler": (("status", "currentMetrics"),),
 }
-"""Lists that Go always writes: an empty one has an owner, and null has none. By kind: the field above, and the list."""
+"""Lists that Go always writes: an empty one has an owner, null has none. By kind: the parent field, and the list."""
 
 
 def forget_empty(schema: Schema, obj: dict[str, Any]) -> None:
-    """Make null of lists that were kept for their owner only, in place: the real server stores them as nothing."""
+    """Set lists that were kept only for their owner to null in place, as the real server does not store them."""
     for above, key in _OWNED_WHEN_EMPTY.get(schema.name, ()):
         holder = obj.get(above) if above else obj
         if holder and holder.get(key) == []:
@@ -219,7 +219,7 @@ def _list_reader(items: Schema) -> Read:
 
 
 def zero(schema: Schema) -> Any:
-    """Return the value that Go writes for a node that was never set."""
+    """Return the value that Go writes for an unset node."""
     if schema.name in SPECIAL:
         return {"Quantity": "0", "IntOrString": 0}.get(schema.name.rpartition(".")[2])
     if schema.type == "object" and schema.layout:
@@ -227,11 +227,11 @@ def zero(schema: Schema) -> Any:
     return {"string": "", "integer": 0, "number": 0, "boolean": False}.get(schema.type)
 
 
-# --- telling what is wrong
+# --- error messages
 
 
 def _error_in(schema: Schema, obj: Any) -> str | None:
-    """The real server's message about the first value in the object that cannot be read."""
+    """Return the real server's message about the first invalid value in the object."""
     kind = schema.name.rpartition(".")[2]
     return _problem(schema, obj, kind, "", f"v1.{kind}")
 
@@ -276,12 +276,12 @@ _READ_AS = {"Time": "string", "MicroTime": "string", "IntOrString": "int32"}
 
 
 def _plain(go_type: str, schema: Schema) -> str:
-    """The type that an error names: types that read themselves name the one that they read into."""
+    """Return the type in an error: types with a custom decoder name the one that they decode into."""
     return _READ_AS.get(schema.name.rpartition(".")[2], go_type) if schema.name in SPECIAL else go_type
 
 
 def _go_name(value: Any, schema: Schema) -> str:
-    """Go's name for a JSON value; a number is shown where the field takes other numbers."""
+    """Return Go's name for a JSON value; a number is included if the field accepts other numbers."""
     name = _GO_NAMES[type(value)]
     if name == "number" and (schema.type == "integer" or schema.int_or_string):
         return f"number {value}"

@@ -1,4 +1,4 @@
-"""Duplicate keys in an object of a JSON text: decoders keep the last one, `fieldValidation` reports them."""
+"""Duplicate keys in JSON objects: decoders keep the last one, `fieldValidation` reports them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object with all its keys, in the order of the text."""
+    """An object with all keys, in the order of the text."""
 
 
 def fields_in_order(text: str | bytes) -> Iterator[tuple[str, bool]]:
-    """The path of each key of a JSON text, such as `spec.containers[0].image`, and whether it was there before.
+    """Yield the path of each key in JSON text, such as `spec.containers[0].image`, and True if it is a duplicate.
 
     Raises:
         ValueError: the text is not JSON.
@@ -21,7 +21,7 @@ def fields_in_order(text: str | bytes) -> Iterator[tuple[str, bool]]:
 
 
 def repeated_fields(text: str | bytes) -> list[str]:
-    """Paths of the fields that a JSON text sets more than once.
+    """Return the paths of the fields that JSON text sets more than once.
 
     Raises:
         ValueError: the text is not JSON.

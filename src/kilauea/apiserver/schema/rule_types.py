@@ -1,4 +1,4 @@
-"""The types that expressions see of the values that a schema describes, with the maximum sizes of these."""
+"""The CEL types of the values that a schema describes, with their maximum sizes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kilauea.apiserver.schema.rule_values import escaped
 
 Raw = Mapping[str, Any]
 LARGEST_REQUEST = 3 * 1024 * 1024
-"""Bytes of a request. What has no limit in its schema is as large as fits into one."""
+"""Maximum bytes of a request. A value without a limit in its schema is as large as fits into one."""
 _LONGEST_TEXT = LARGEST_REQUEST - 2
 _TIMES: Mapping[str, Type] = {
     "duration": replace(DURATION, most=32, least_bytes=3),
@@ -44,12 +44,12 @@ _METADATA: Mapping[str, Any] = {
 
 
 def type_of_schema(raw: Raw, name: str, *, whole: bool) -> Type | None:
-    """The type of the values of a schema; None if expressions do not see them.
+    """Return the type of the values of a schema; None if expressions cannot access them.
 
     Args:
         raw: the schema.
-        name: the name of the type if it is an object; parts of it have names below that.
-        whole: True if it is that of a whole object, of which expressions see its kind and name.
+        name: the name of the type if it is an object, which is the prefix of the names of its parts.
+        whole: True if it is the schema of a whole object, whose kind and name expressions can access.
     """
     if raw.get("x-kubernetes-int-or-string"):
         most = raw["maxLength"] * 4 if "maxLength" in raw else _LONGEST_TEXT
@@ -109,19 +109,19 @@ def _text(raw: Raw) -> Type:
     if form == "byte":
         return replace(BYTES, most=_LONGEST_TEXT if longest is None else max(longest, 0))
     if longest is not None:
-        return replace(STRING, most=max(longest, 0) * 4)  # a letter may be four bytes
+        return replace(STRING, most=max(longest, 0) * 4)  # a character may be four bytes
     if raw.get("enum"):
         return replace(STRING, most=max((len(str(each).encode()) for each in raw["enum"]), default=0))
     return _TEXT
 
 
-# --- of the nodes of any kind
+# --- types of schema nodes of any kind
 
 
 def type_of_node(node: Schema, name: str) -> Type | None:
-    """The type of the values that a node of a schema describes; None if expressions do not see them.
+    """Return the type of the values of a schema node; None if expressions cannot access them.
 
-    Fields are only looked at when an expression asks for them: kinds may contain themselves.
+    Fields are resolved only when an expression uses them, as kinds may be recursive.
     """
     if node.int_or_string or node.format == "int-or-string":
         return DYN
@@ -138,7 +138,7 @@ def type_of_node(node: Schema, name: str) -> Type | None:
 
 
 class _Fields(Mapping[str, Type]):
-    """The fields of an object, under the names that expressions have for them."""
+    """The fields of an object, by their names in expressions."""
 
     def __init__(self, node: Schema, name: str) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""Values as rules see them."""
+"""Conversion of values for CEL rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ESCAPES = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/"
 
 
 def as_cel(raw: Raw, value: Any) -> Any:
-    """A value with times as times, and fields under names that expressions can hold."""
+    """Return a value with times converted, and fields under their names in expressions."""
     if isinstance(value, dict):
         described = raw.get("properties", {})
         others = raw.get("additionalProperties")
@@ -38,7 +38,7 @@ def as_cel(raw: Raw, value: Any) -> Any:
     try:
         return read(value)
     except ValueError:
-        return value  # an older schema may have let it in
+        return value  # an older schema may have allowed it
 
 
 def _midnight(text: str) -> datetime:
@@ -51,11 +51,11 @@ _FORMATS: Mapping[str, Callable[[str], Any]] = {
     "date-time": timestamp,
     "duration": duration,
 }
-"""Texts that rules see as another type, by their format."""
+"""Conversions of strings to another type, by their format."""
 
 
 def escaped(name: str) -> str:
-    """The name of a field in expressions: `a-b` is `a__dash__b`, `namespace` is `__namespace__`."""
+    """Return the name of a field in expressions: `a-b` is `a__dash__b`, `namespace` is `__namespace__`."""
     if name in _RESERVED:
         return f"__{name}__"
     for text, escape in _ESCAPES:

@@ -1,7 +1,7 @@
 """Defaults of built-in kinds that depend on other fields, as the real API server sets them in code.
 
-A rule gets an object of its definition and changes it in place. It runs when the single defaults of the object have
-been filled in (`kilauea.apiserver.schema.coded`), and before those of the objects in it.
+A rule changes an object of its definition in place. It runs after the single-field defaults of the object
+(`kilauea.apiserver.schema.coded`), and before the defaults of nested objects.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _LABEL = r"[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?"
 _DOMAIN = rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?"
 _TAG, _DIGEST = r":\w[-.\w]{0,127}", r"@[A-Za-z][-A-Za-z0-9+._]*:[0-9a-fA-F]{32,}"
 _IMAGE = re.compile(rf"(?:{_DOMAIN}/)?{_COMPONENT}(?:/{_COMPONENT})*(?:{_TAG})?(?:{_DIGEST})?", re.ASCII)
-"""The form of names of images, with a registry, a tag and a digest."""
+"""The format of image names, with a registry, a tag and a digest."""
 _LONGEST_IMAGE = 1024
 
 
 @remembered(4096, 256)
 def pull_policy(image: str) -> str:
-    """Return the pull policy of an image without one: the newest image is always pulled."""
+    """Return the default pull policy of an image: the tag `latest` is always pulled."""
     if len(image) > _LONGEST_IMAGE or not _IMAGE.fullmatch(image):
         return "IfNotPresent"
     name, _, digest = image.partition("@")
@@ -50,7 +50,7 @@ def _container(obj: Object) -> None:
 
 
 def _drop_stop_signal(container: Object) -> None:
-    """The real server knows stop signals only with a feature gate that is off by default."""
+    """Drop the stop signal, which the real server has behind a feature gate that is off by default."""
     lifecycle = container["lifecycle"]
     if lifecycle and lifecycle.pop("stopSignal", None) is not None and not lifecycle:
         del container["lifecycle"]
@@ -61,7 +61,7 @@ def _image_volume(obj: Object) -> None:
 
 
 def _projection(obj: Object) -> None:
-    """Drop what the real server knows only with feature gates that are off by default."""
+    """Drop fields that the real server has behind feature gates that are off by default."""
     obj.pop("clusterTrustBundle", None)
     obj.pop("podCertificate", None)
 
@@ -72,7 +72,7 @@ def _volume(obj: Object) -> None:
 
 
 def _pod(obj: Object) -> None:
-    """Set defaults of pods that templates do not get."""
+    """Set defaults that pods have and templates lack."""
     if obj.get("spec", {}).get("resources"):
         _requests_of_pod(obj["spec"])
     spec = obj.setdefault("spec", {})
@@ -85,7 +85,7 @@ def _pod(obj: Object) -> None:
 
 
 def _requests_of_pod(spec: Object) -> None:
-    """Set missing requests of a whole pod: what its containers request together, or else its limits."""
+    """Set missing pod-level requests to the sum of the containers' requests, or to the limits."""
     resources = spec["resources"]
     limits, requests = resources.get("limits") or {}, dict(resources.get("requests") or {})
     for container in spec.get("containers") or []:
@@ -147,7 +147,7 @@ def _service_port(obj: Object) -> None:
 
 
 def _limit(obj: Object) -> None:
-    """Of a container: the default is the maximum; what is requested by default is the default, then the minimum."""
+    """Set defaults for containers: the default limit is the maximum; the default request is that, then the minimum."""
     if obj.get("type") != "Container":
         return
     default = {**obj.get("max", _NO_LIMIT), **obj.get("default", _NO_LIMIT)}
@@ -194,7 +194,7 @@ def _role_reference(obj: Object) -> None:
 
 
 def _pod_spec(obj: Object) -> None:
-    """The account has an older name, which always says the same."""
+    """Set the deprecated field of the service account to the same name."""
     account = obj.get("serviceAccountName") or obj.get("serviceAccount")
     if account:
         obj["serviceAccountName"] = obj["serviceAccount"] = account
@@ -206,7 +206,7 @@ def _network_policy_spec(obj: Object) -> None:
 
 
 def _resource_names(obj: Object) -> None:
-    """Of a custom resource: the singular and the list are called after the kind."""
+    """Set the singular and list names of a custom resource from its kind."""
     kind = obj.get("kind", "")
     if kind:
         obj.setdefault("singular", kind.lower())
@@ -227,7 +227,7 @@ def _device_request(obj: Object) -> None:
 
 
 def _flat_device_request(obj: Object) -> None:
-    """Of `v1beta1`: a request without a class has alternatives."""
+    """Set defaults of a `v1beta1` request; one without a class has alternatives."""
     if obj.get("deviceClassName"):
         _device_request(obj)
 

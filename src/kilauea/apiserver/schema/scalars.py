@@ -1,7 +1,7 @@
-"""Values for which Kubernetes has special formats: quantities, times, bytes, numbers or text.
+"""Values with special formats in Kubernetes: quantities, times, bytes, IntOrString.
 
-Each function takes a JSON value and returns the form that the real server would give back, or raises `ValueError` with
-the words of the real server.
+Each function takes a JSON value and returns it in the form that the real server returns, or raises `ValueError` with
+the message of the real server.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NANO = 10**9
 
 
 def quantity(value: Any) -> str:
-    """A quantity in canonical form: `1024Ki` is `1Mi`, 1.5 is `1500m`."""
+    """Return a quantity in canonical form: `1024Ki` is `1Mi`, 1.5 is `1500m`."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(QUANTITY_WORDS)
     return _quantity(value if isinstance(value, str) else repr(value))
@@ -51,7 +51,7 @@ def _quantity(text: str) -> str:
 
 
 def amount_of(text: str) -> Fraction:
-    """The number that a canonical quantity stands for."""
+    """Return the value of a canonical quantity."""
     found = _QUANTITY.fullmatch(text)
     if found is None:
         raise ValueError(QUANTITY_WORDS)
@@ -62,7 +62,7 @@ def amount_of(text: str) -> Fraction:
 
 
 def exact_text(number: Fraction) -> str:
-    """A number as a canonical quantity; what is below a thousandth is rounded up."""
+    """Return a number as a canonical quantity, rounded up to thousandths."""
     return quantity(f"{-(-number.numerator * 1000 // number.denominator)}m")
 
 
@@ -83,14 +83,14 @@ def _decimal_text(nanos: int, scientific: bool) -> str:
 
 
 def int_or_string(value: Any) -> int | str:
-    """A whole number of 32 bits, or text."""
+    """Return a 32-bit integer or a string."""
     if isinstance(value, str) or (type(value) is int and -(2**31) <= value < 2**31):
         return value
     raise TypeError("int32")
 
 
 def encoded_bytes(value: Any) -> str:
-    """Bytes, in base64."""
+    """Return base64-encoded bytes."""
     if not isinstance(value, str):
         raise TypeError("[]uint8")
     try:
@@ -118,7 +118,7 @@ _MICROS = (*_PIECES, (".000000", r"[.,]\d{6}(?!\d)"), ("Z07:00", r"Z|[+-]\d\d:\d
 
 
 def time(value: Any) -> str:
-    """A time in UTC, to the second."""
+    """Return a time in UTC with a precision of seconds."""
     if not isinstance(value, str):
         raise TypeError("string")
     return _time_in_seconds(value)
@@ -126,21 +126,21 @@ def time(value: Any) -> str:
 
 @remembered(4096, 64)
 def _time_in_seconds(value: str) -> str:
-    """The same moment stands in many objects, and several times in each."""
+    """Return a time as `time` does; cached, as the same time recurs in many objects."""
     return _text(_time(value, "2006-01-02T15:04:05Z07:00", _SECONDS), "seconds")
 
 
 def micro_time(value: Any) -> str:
-    """A time in UTC, to the microsecond; six digits of a second must be there."""
+    """Return a time in UTC with a precision of microseconds; six fractional digits are required."""
     if not isinstance(value, str):
         raise TypeError("string")
-    if _SETTLED.fullmatch(value) and _is_moment(value):  # as all that renew leases write it
+    if _SETTLED.fullmatch(value) and _is_moment(value):  # the common format of lease renewals
         return value
     return _text(_time(value, "2006-01-02T15:04:05.000000Z07:00", _MICROS), "microseconds")
 
 
 _SETTLED = re.compile(r"[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
-"""A time in the form that it is given."""
+"""A time in canonical form."""
 
 
 def _is_moment(value: str) -> bool:
@@ -152,7 +152,7 @@ def _is_moment(value: str) -> bool:
 
 
 def _text(moment: datetime, timespec: str) -> str:
-    """The text of a time in UTC; a year before 1000 has four digits, too."""
+    """Format a time in UTC; a year before 1000 has four digits, too."""
     return moment.replace(tzinfo=None).isoformat(timespec=timespec) + "Z"
 
 

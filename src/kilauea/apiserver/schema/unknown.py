@@ -9,7 +9,7 @@ from kilauea.apiserver.schema.nodes import Schema
 
 
 def knows(schema: Schema, value: Any) -> bool:
-    """Return True if a schema describes all fields of a value, which is the rule; called before paths are made."""
+    """Return True if a schema describes all fields of a value, the common case; avoids computing paths."""
     if isinstance(value, list):
         items = schema.items
         return items is None or all(knows(items, item) for item in value if isinstance(item, dict | list))
@@ -27,7 +27,7 @@ def knows(schema: Schema, value: Any) -> bool:
 
 
 def unknown_fields(schema: Schema, value: Any, path: str = "") -> list[str]:
-    """Paths of the fields that a schema does not describe, such as `spec.containers[0].foo`, in their order."""
+    """Return the paths of the fields that a schema does not describe, such as `spec.containers[0].foo`, in order."""
     paths: list[str] = []
     if isinstance(value, list):
         if schema.items is not None:
@@ -45,12 +45,12 @@ def unknown_fields(schema: Schema, value: Any, path: str = "") -> list[str]:
 
 
 def unknown_field(path: str, *, custom: bool) -> str:
-    """The message of strict validation about a field; the decoder of built-in kinds escapes quotes in it."""
+    """Return the message of strict validation about a field; the decoder of built-in kinds escapes quotes in it."""
     return f'unknown field "{path}"' if custom else f"unknown field {dumps(path, ensure_ascii=False)}"
 
 
 def prune(schema: Schema, value: Any) -> None:
-    """Take out of an object, in place, the fields that its schema does not describe."""
+    """Remove, in place, the fields of an object that its schema does not describe."""
     if isinstance(value, list):
         if schema.items is not None:
             for item in value:
@@ -65,5 +65,5 @@ def prune(schema: Schema, value: Any) -> None:
 
 
 def is_open(schema: Schema) -> bool:
-    """Return True if a node describes no fields, so that it may have any."""
+    """Return True if a node describes no fields, and so allows any."""
     return schema.preserve_unknown and not schema.properties and schema.additional is None

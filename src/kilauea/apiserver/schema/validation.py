@@ -1,7 +1,7 @@
 """Validation of custom resources against their structural schema, with the same causes as the real server.
 
 The order of the causes is that of the fields in the schema's keywords and of the object; where the real server's order
-is random (the fields of an object), ours is the order of the object.
+is random (the fields of an object), it is the order of the object.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Raw = Mapping[str, Any]
 Check = Callable[[Raw, Any, str], Iterator[Cause]]
 
 NOWHERE = "<nil>"
-"""The field of causes for which the real server knows none."""
+"""The field of causes without a field in the real server."""
 _INT_RANGES = {"int32": 2**31, "int64": 2**63}
 
 
@@ -30,12 +30,12 @@ def validate(schema: Schema, obj: Any) -> list[Cause]:
 
 
 def causes(schema: Schema, obj: Any) -> list[Cause]:
-    """The same as `validate`, without the fast test first."""
+    """Return the errors as `validate` does, without the fast test."""
     return [*_check(schema.raw, obj, ""), *_duplicates(schema.raw, obj, "")]
 
 
 def _accepts(schema: Schema, obj: dict[str, Any]) -> bool:
-    """Return True if a custom resource is valid; its metadata has been checked as that of any object."""
+    """Return True if a custom resource is valid; its metadata is checked elsewhere."""
     described = schema.raw.get("properties", {})
     if not _ROOT.issuperset(schema.raw) or any(key not in obj for key in schema.required):
         return False
@@ -50,7 +50,7 @@ def _accepts(schema: Schema, obj: dict[str, Any]) -> bool:
 
 
 def _is_plain(raw: Raw, value: Any) -> bool:
-    """Return True if a schema is only a type, and the value is of it, as most are: found without making their paths."""
+    """Return True if a schema is only a type and the value has it, the common case; avoids computing paths."""
     return raw.keys() <= _TYPE_ALONE and raw.get("type") in (None, _TYPE_NAMES.get(type(value)))
 
 
@@ -60,7 +60,7 @@ _ROOT = PLAIN | {"x-kubernetes-embedded-resource"}
 
 
 def _checked(schema: Schema) -> Test:
-    """The test of a node that only a full check can decide."""
+    """Return the test of a node that requires a full check."""
     raw = schema.raw
     return lambda value: not any(_check(raw, value, "below")) and not any(_duplicates(raw, value, "below"))
 
@@ -85,7 +85,7 @@ def _check(raw: Raw, value: Any, path: str) -> Iterator[Cause]:
 
 
 def type_name(value: Any) -> str:
-    """Return JSON schema's name for the type of a value; a whole number is an integer however it is written."""
+    """Return the JSON schema type of a value; a whole number is an integer in any notation."""
     if isinstance(value, float):
         return "integer" if value.is_integer() else "number"
     return _TYPE_NAMES[type(value)]
@@ -102,7 +102,7 @@ _TYPE_NAMES = {
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equality of JSON values: true is not 1."""
+    """Return True if JSON values are equal; true is not 1."""
     return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 
@@ -199,7 +199,7 @@ def _check_number(raw: Raw, value: int | float, path: str) -> Iterator[Cause]:
 
 
 def _bound(value: int | float, limit: int | float | None) -> int | float | None:
-    """A limit as the real server compares it: with whole numbers, as a whole number."""
+    """Return a limit as the real server compares it: with integers, as an integer."""
     return limit if limit is None or isinstance(value, float) else int(limit)
 
 
@@ -258,7 +258,7 @@ def _below(path: str, key: str) -> str:
 
 
 def _duplicates(raw: Raw, value: Any, path: str) -> Iterator[Cause]:
-    """Items of set and map lists that are there twice."""
+    """Yield errors for duplicate items of set and map lists."""
     if isinstance(value, list):
         identity = _identity(raw)
         if identity is not None:
@@ -282,7 +282,7 @@ def _duplicates(raw: Raw, value: Any, path: str) -> Iterator[Cause]:
 
 
 def _identity(raw: Raw) -> Callable[[Any], Any] | None:
-    """Return the function that tells the items of a list apart, if they must differ."""
+    """Return the function that identifies the items of a list, if they must be unique."""
     kind = raw.get("x-kubernetes-list-type")
     if kind == "set":
         return lambda item: item

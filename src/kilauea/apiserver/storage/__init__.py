@@ -1,7 +1,7 @@
 """The storage of the API server: a revision log on disk, everything current and recent in memory.
 
-`Store` is the whole interface. Keys are `/GROUP/PLURAL/NAMESPACE/NAME`, without the namespace for objects of the
-cluster; values are opaque bytes. Each write gets the next revision, one higher than the last over the whole store.
+`Store` is the whole interface. Keys are `/GROUP/PLURAL/NAMESPACE/NAME`, without the namespace for cluster-scoped
+objects; values are opaque bytes. Each write gets the next revision of the store.
 """
 
 from kilauea.apiserver.storage.datafile import remedy

@@ -1,8 +1,8 @@
-"""A small file beside the log that stores the newest revision that was acknowledged to a writer.
+"""A small file beside the log that records the newest revision acknowledged to a writer.
 
-SQLite reads its write-ahead log up to the first damage and takes what follows for a write that was never finished. The
-mark tells damage from that: it is written after each commit and before the answer, without waiting for the disk, so it
-never names a write that is not durable, and a process that is killed leaves it as it was.
+SQLite reads its write-ahead log up to the first damage and treats the rest as an unfinished write. The mark
+distinguishes the two: it is written after each commit and before the response, without waiting for the disk, so it
+never names a write that is not durable, and survives a killed process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kilauea.apiserver.storage.records import Durability
 
 NAME = "store.acknowledged"
 ACCEPTED = b"lost"
-"""The word that users write into the file to go on without what is missing."""
+"""The word that users write into the file to accept the loss."""
 _SIZE = 96
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -37,16 +37,16 @@ class Mark:
 
     @property
     def is_there(self) -> bool:
-        """True if the folder has a mark, or says that a loss is accepted."""
+        """True if the folder has a mark, or the user has accepted a loss."""
         return self.accepted or self.revision is not None
 
     def begin(self) -> None:
-        """Make the mark if there is none: from here on the header of the main file calls for one."""
+        """Create the mark if it is missing; from now on the header of the main file requires one."""
         if not self.is_there:
             self.write(0)
 
     def check(self, found: int) -> None:
-        """Compare the newest revision that the log has with the mark.
+        """Compare the newest revision of the log with the mark.
 
         Raises:
             StorageError: acknowledged writes are missing.
@@ -63,28 +63,28 @@ class Mark:
         self.write(found)
 
     def write(self, revision: int) -> None:
-        """Note that writes up to a revision are durable and about to be acknowledged."""
+        """Record that writes up to a revision are durable and about to be acknowledged."""
         text = f"{revision} {self._kind}"
         os.pwrite(self._descriptor, f"{text} {zlib.crc32(text.encode())}".ljust(_SIZE - 1).encode() + b"\n", 0)
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         os.close(self._descriptor)
 
     def _may_be_lost(self) -> bool:
-        """Return True if the machine was started again since, and the durability did not promise to survive that."""
+        """Return True if the machine has rebooted since, and the durability does not guarantee to survive that."""
         durability, _, boot = self._written_as.partition(" ")
         return durability == "normal" and boot != _boot()
 
 
 def way_out(folder: Path) -> str:
-    """The advice for a folder in which something is missing."""
+    """Return the advice for a folder with missing writes."""
     accept = f"echo {ACCEPTED.decode()} > {folder / NAME}"
     return f"restore a copy of the whole folder, or accept the loss: {accept}, and start again"
 
 
 def _read(text: bytes) -> tuple[int | None, str]:
-    """Revision, durability and boot of a mark; None if it is empty or not whole."""
+    """Return revision, durability and boot of a mark; the revision is None if the mark is empty or incomplete."""
     content, _, checksum = text.decode("latin-1").strip().rpartition(" ")
     revision, _, kind = content.partition(" ")
     if not revision.isdigit() or checksum != str(zlib.crc32(content.encode())):
@@ -93,7 +93,7 @@ def _read(text: bytes) -> tuple[int | None, str]:
 
 
 def _boot() -> str:
-    """Name of the time since the machine was started; empty where that has none."""
+    """Return the ID of the current boot; `unknown` if the system has none."""
     try:
         return _BOOT.read_text().strip()
     except OSError:

@@ -1,7 +1,7 @@
 """The data folder: a single process at a time, one SQLite file in a known format, or an error with the fix.
 
-A new file is made under another name and renamed when it is whole, so a file under its own name that is empty or cut
-short was damaged later.
+A new file is created under another name and renamed when complete, so a file with the final name that is empty or
+truncated was damaged later.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kilauea.apiserver.storage.records import Durability
 NAME = "store.db"
 LOCK = "store.lock"
 APPLICATION = 0x4B494C41  # "KILA", where SQLite keeps the kind of a file
-FORMAT = 2  # since 2 a store that is closed leaves no write-ahead log, which its header says
+FORMAT = 2  # since 2, a closed store leaves no write-ahead log, as its header shows
 SCHEMA = """
 CREATE TABLE log (
     revision INTEGER PRIMARY KEY,  -- of this write
@@ -37,18 +37,18 @@ CREATE TABLE compaction (revision INTEGER NOT NULL);  -- one row: up to here onl
 INSERT INTO compaction VALUES (0);
 """
 CACHE_KIB = 512
-"""Memory for pages of the file: rows are added at its end, and read once, at the start."""
+"""Page cache: rows are appended to the file, and read once, at the start."""
 _CLOSED = 1
-"""The value at byte 18 of a file: 1 for a file of its own, 2 for one with a write-ahead log."""
+"""The value at byte 18 of a file: 1 for a file alone, 2 for one with a write-ahead log."""
 log = logging.getLogger(__name__)
 _BESIDE = ("-wal", "-journal", "-shm")
-"""Files that SQLite opens beside the main one; it says only that it cannot open that."""
+"""Files that SQLite opens beside the main one; its errors name only the main file."""
 _MOVE_IT = "there is something else in its place: move it away"
 START_EMPTY = "restore a copy, or move {folder} away to start with an empty store"
 
 
 class FolderLock:
-    """The right to use a data folder, held until it is closed or the process ends, however it ends."""
+    """The lock of a data folder, held until it is closed or the process ends."""
 
     def __init__(self, folder: Path) -> None:
         path = folder / LOCK
@@ -66,17 +66,17 @@ class FolderLock:
         os.write(self._descriptor, f"{os.getpid()}\n".encode())
 
     def close(self) -> None:
-        """Let others use the folder."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 
 def check_library(version: str) -> None:
-    """Refuse a version of SQLite that can lose committed writes.
+    """Reject a version of SQLite that can lose committed writes.
 
-    A checkpoint that races a write to a reset log does so in 3.7.0 to 3.51.2 (sqlite.org, changes of 3.51.3).
+    A checkpoint that races with a write to a reset log does so in 3.7.0 to 3.51.2 (sqlite.org, changes of 3.51.3).
 
     Raises:
-        StorageError: the version is one of these.
+        StorageError: the version is affected.
     """
     number = tuple(int(part) for part in version.split("."))
     if (3, 7, 0) <= number < (3, 51, 3):
@@ -87,10 +87,10 @@ def check_library(version: str) -> None:
 
 
 def open_folder(folder: Path) -> FolderLock:
-    """Make the folder if need be and lock it.
+    """Create the folder if necessary and lock it.
 
     Raises:
-        StorageError: it cannot be made or written, or another process uses it.
+        StorageError: it cannot be created or written, or another process uses it.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -109,21 +109,21 @@ def remedy(error: Exception) -> str:
 
 
 def prepare(folder: Path, *, marked: bool) -> None:
-    """Make the file of a locked folder if there is none, and look at its header.
+    """Create the file of a locked folder if missing, and check its header.
 
     Args:
-        folder: where the file is.
-        marked: True if the folder says up to where writes were acknowledged, or that a loss is accepted.
+        folder: the data folder.
+        marked: True if the folder has a mark of acknowledged writes, or the user has accepted a loss.
 
     Raises:
         OSError: a file cannot be opened for reading and writing.
-        StorageError: the file is not ours, newer than this program, damaged, or a copy without its log.
+        StorageError: the file is of another program, newer than this one, damaged, or a copy without its log.
     """
     path = folder / NAME
     for each in (path, *(path.with_name(path.name + suffix) for suffix in _BESIDE)):
         if os.path.lexists(each) and not each.is_file():
             raise StorageError(f"{each}: this is not a file; {_MOVE_IT}")
-        with suppress(FileNotFoundError):  # SQLite takes one that may not be opened for a damaged file
+        with suppress(FileNotFoundError):  # SQLite reports a file without permissions as damaged
             os.close(os.open(each, os.O_RDWR))
     if not path.exists():
         _create(path)
@@ -131,7 +131,7 @@ def prepare(folder: Path, *, marked: bool) -> None:
 
 
 def connect(folder: Path, durability: Durability) -> apsw.Connection:
-    """Open the file of a folder that was prepared. Closing it leaves all files as they are.
+    """Open the file of a prepared folder. Closing it leaves all files unchanged.
 
     Raises:
         StorageError: the file is damaged, or another program has it open.
@@ -139,7 +139,7 @@ def connect(folder: Path, durability: Durability) -> apsw.Connection:
     path = folder / NAME
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # a log that is refused is not to be changed
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # a rejected log must not be changed
         # One connection in one process: the index of the write-ahead log needs no shared memory.
         connection.pragma("locking_mode", "exclusive")
         connection.pragma("journal_mode", "wal")
@@ -162,13 +162,13 @@ def connect(folder: Path, durability: Durability) -> apsw.Connection:
 
 
 def damaged(path: Path, reason: str) -> StorageError:
-    """The refusal of a file that is ours but not whole."""
+    """Return the error for a damaged file."""
     reason = " ".join(reason.split())
     return StorageError(f"{path}: the file is damaged ({reason}); {START_EMPTY.format(folder=path.parent)}")
 
 
 def disconnect(connection: apsw.Connection) -> None:
-    """Write everything into the main file and close it; its header then says that it needs no other file.
+    """Write everything into the main file and close it; its header then shows that it needs no other file.
 
     If the disk has no room for that, the write-ahead log stays beside the main file, and the next start reads both.
     Nothing is lost and users need not act, so the log entry is only informational.

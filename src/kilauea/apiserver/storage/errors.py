@@ -6,15 +6,15 @@ from kilauea.apiserver.storage.records import Stored
 
 
 class StorageError(Exception):
-    """The data folder cannot be used; the message names the file and what to do."""
+    """The data folder cannot be used; the message names the file and the remedy."""
 
 
 class WriteFailed(StorageError):
-    """A write that did not become durable; no reader has seen it, and it may be tried again."""
+    """A write did not become durable; no reader has seen it, and it may be retried."""
 
 
 class Conflict(Exception):
-    """The object is not at the revision that the writer saw; `current` is what is there."""
+    """The object is not at the revision that the writer saw; `current` is the current object."""
 
     def __init__(self, current: Stored) -> None:
         super().__init__(f"{current.key}: is at revision {current.revision}")
@@ -22,7 +22,7 @@ class Conflict(Exception):
 
 
 class Missing(Exception):
-    """There is no object to update or delete."""
+    """The object to update or delete does not exist."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"{key}: does not exist")
@@ -30,7 +30,7 @@ class Missing(Exception):
 
 
 class Expired(Exception):
-    """A revision below those that history still covers; the reader must list again."""
+    """The revision is older than the history; the reader must list again."""
 
     def __init__(self, asked: int, oldest: int) -> None:
         super().__init__(f"revision {asked} is too old; history begins at {oldest}")
@@ -39,7 +39,7 @@ class Expired(Exception):
 
 
 class TooNew(Exception):
-    """A revision that has not been reached."""
+    """The revision has not been reached."""
 
     def __init__(self, asked: int, current: int) -> None:
         super().__init__(f"revision {asked} is not reached; the newest is {current}")

@@ -1,8 +1,7 @@
 """Recent events in memory, for watches and for lists at an earlier revision.
 
-Events lie in one ring per resource, so that a reader of pods never walks over leases; they leave in the order of
-revisions over all resources, whole batches at a time. What left is also what the log on disk may compact away, up to
-`floor`.
+Each resource has a ring of events, so that a reader of pods never iterates over leases. Events are dropped in the order
+of revisions over all resources, in whole batches. The log on disk may compact the dropped revisions, up to `floor`.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from kilauea.apiserver.storage.errors import Expired
 from kilauea.apiserver.storage.packing import Ageing
 from kilauea.apiserver.storage.records import Event, Stored, covers, resource_of
 
-OVERHEAD = 400  # bytes of an event beside its key and values, about
-CHECK_EVERY = 256  # revisions; the age of events is not looked at more often
-APART = 1.0  # seconds; how exactly it is known when a revision was changed
+OVERHEAD = 400  # approximate bytes of an event without its key and values
+CHECK_EVERY = 256  # revisions between two checks of the age of events
+APART = 1.0  # seconds; precision of the time when a revision was superseded
 RENEWALS = 5000
-"""Events of leases that are kept at most: each node renews one every few seconds, and old renewals tell nothing."""
+"""The maximum number of lease events: each node renews one every few seconds, and old renewals are not useful."""
 FEWER: Mapping[str, int] = {"/coordination.k8s.io/leases/": RENEWALS}
-"""Events that are kept at most of some resources, however young they are."""
+"""The maximum number of events of some resources, regardless of age."""
 _revision = attrgetter("now.revision")
 
 
@@ -31,9 +30,9 @@ _revision = attrgetter("now.revision")
 class Retention:
     """Limits of the history.
 
-    Events younger than `seconds`, and the newest `revisions` of any age, but never more than `size` bytes; of some
-    resources fewer (`FEWER`). A watch may begin at any of them. A list is as of an earlier revision only until
-    `seconds` after that was changed, as where etcd compacts, so that no page undoes what a quiet cluster has kept.
+    Keeps events younger than `seconds`, and the newest `revisions` of any age, but at most `size` bytes; fewer of some
+    resources (`FEWER`). A watch may begin at any of them. A list may use an earlier revision only until `seconds` after
+    it was superseded, as if etcd compacted it, so that a page never undoes all that a quiet cluster has kept.
     """
 
     seconds: float = 300.0
@@ -42,62 +41,62 @@ class Retention:
 
 
 class Ring:
-    """The events of one resource, oldest first; all of them after `floor`. Its values are packed as they age.
+    """The events of one resource after `floor`, oldest first. Values are packed as they age.
 
     Args:
-        floor: the revision after which they begin.
-        most: events that are kept at most, about; None for any number.
+        floor: the revision after which events begin.
+        most: the approximate maximum number of events; None for no limit.
     """
 
     def __init__(self, floor: int, most: int | None = None) -> None:
         self.floor = floor
         self.most = most
         self.newest = floor
-        """Of the events that have ever been here."""
+        """The newest revision of all events that were ever in the ring."""
         self.events: list[Event] = []
         self.ageing = Ageing()
 
     def add(self, event: Event) -> None:
-        """Take in the next event."""
+        """Add the next event."""
         self.events.append(event)
         self.newest = event.now.revision
         self.ageing.add(event.now)
         if self.most is not None and len(self.events) > self.most:
-            self._drop(max(self.most // 10, 1))  # several at a time, as each time moves the others
+            self._drop(max(self.most // 10, 1))  # several at a time, as each removal moves the others
 
     def check(self, revision: int) -> None:
-        """Refuse a revision below the oldest from which events go on without a gap.
+        """Check that events after a revision are complete.
 
         Raises:
-            Expired: it is below.
+            Expired: some of them were dropped.
         """
         if revision < self.floor:
             raise Expired(revision, self.floor)
 
     def after(self, revision: int, most: int | None = None) -> list[Event]:
-        """Events above a revision.
+        """Return events after a revision.
 
         Raises:
-            Expired: some of them are no longer here.
+            Expired: some of them were dropped.
         """
         self.check(revision)
         first = bisect_right(self.events, revision, key=_revision)
         return self.events[first:] if most is None else self.events[first : first + most]
 
     def drop_through(self, revision: int) -> None:
-        """Forget the events up to a revision."""
+        """Drop the events up to a revision."""
         count = bisect_right(self.events, revision, key=_revision)
         if count:
             self._drop(count)
 
     def _drop(self, count: int) -> None:
-        """Forget the oldest events, at least one."""
+        """Drop the oldest events, at least one."""
         self.floor = self.events[count - 1].revision
         del self.events[:count]
 
 
 class History:
-    """The rings of all resources; `revision` is the newest in them, `floor` the newest that left them."""
+    """The rings of all resources; `revision` is the newest in them, `floor` the newest dropped one."""
 
     def __init__(self, retention: Retention, clock: Callable[[], float], floor: int) -> None:
         self.revision = floor
@@ -107,16 +106,16 @@ class History:
         self._clock = clock
         self._rings: dict[str, Ring] = {}
         self._batches: deque[tuple[float, int, int]] = deque()
-        """Of each batch, oldest first: its time, its bytes, its last revision."""
+        """Time, bytes and last revision of each batch, oldest first."""
         self._size = 0
         self._next_check = floor + CHECK_EVERY
         self._expired = -1
-        """The newest revision of which there are no more lists."""
+        """The newest revision that is too old for lists."""
         self._outdated: deque[tuple[float, int]] = deque()
-        """Times, at least `APART` seconds from each other, and the newest revision that was not current any more."""
+        """Times at least `APART` seconds apart, and the newest revision that was superseded by then."""
 
     def ring(self, prefix: str) -> Ring:
-        """The ring of the resource of a key or prefix."""
+        """Return the ring of the resource of a key or prefix."""
         resource = resource_of(prefix)
         ring = self._rings.get(resource)
         if ring is None:
@@ -124,7 +123,7 @@ class History:
         return ring
 
     def add(self, events: Sequence[Event]) -> None:
-        """Take in a batch of events in order, at least one, and forget what is beyond the retention."""
+        """Add a batch of events in order, at least one, and drop events beyond the retention."""
         now = self._clock()
         if not self._outdated or now - self._outdated[-1][0] >= APART:
             self._let_lists_expire()
@@ -134,7 +133,7 @@ class History:
             key, before = event.now.key, event.before
             ring = self.ring(key)
             ring.add(event)
-            # What is current is in memory anyway; what history alone keeps is the value before.
+            # The current value is in memory anyway; only history keeps the previous one.
             if ring.most is None:
                 size += OVERHEAD + len(key) + (0 if before is None else before.size)
         self.revision = events[-1].revision
@@ -144,10 +143,10 @@ class History:
             self._forget()
 
     def undone(self, prefix: str, revision: int) -> dict[str, Stored | None]:
-        """Return the objects that differ from now at an earlier revision, as they were; None where there was none.
+        """Return the objects that differ at an earlier revision, as of then; None for those that did not exist.
 
         Raises:
-            Expired: history does not reach back so far, or the revision is out of date for longer than it may be.
+            Expired: the revision is older than the history, or was superseded too long ago.
         """
         self._let_lists_expire()
         if revision <= self._expired:
@@ -167,7 +166,7 @@ class History:
         self._next_check = self.revision + CHECK_EVERY
         limit = self._retention.size
         if self._size > limit:
-            limit -= limit // 10  # some room, so that not every write has to make its own
+            limit -= limit // 10  # some reserve, so that not every write has to drop events
         before = self._clock() - self._retention.seconds
         floor = self.floor
         while self._batches:

@@ -1,7 +1,7 @@
-"""The revision log on disk: one table to which rows are appended, similar to kine.
+"""The revision log on disk: a table to which rows are appended, similar to kine.
 
-A row is a write. It names the row that it replaces, so compaction needs no index: up to a revision, every row that
-another one replaces goes, and every deletion. Used by one thread at a time.
+A row is a write. It names the row that it replaces, so compaction needs no index: up to a revision, it removes all
+replaced rows and all deletions. Used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kilauea.apiserver.storage.acknowledged import Mark
 from kilauea.apiserver.storage.errors import StorageError
 from kilauea.apiserver.storage.records import Durability
 
-STEP = 512  # revisions that one step of compaction goes through
+STEP = 512  # revisions in one step of compaction
 
 
 class Row(NamedTuple):
-    """One write as it lies in the log; `value` is None for a deletion, `previous` 0 for a new object."""
+    """A write in the log; `value` is None for a deletion, `previous` is 0 for a new object."""
 
     revision: int
     key: str
@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
 
 def row(revision: int, key: str, created: int, previous: int, value: bytes | None) -> Row:
-    """A row with its checksum."""
+    """Return a row with its checksum."""
     return Row(revision, key, created, previous, value, _checksum(revision, key, created, previous, value))
 
 
@@ -44,10 +44,10 @@ def _checksum(revision: int, key: str, created: int, previous: int, value: bytes
 
 
 class RevisionLog:
-    """An open log; `compacted` is the revision up to which only what was current is left."""
+    """An open log; up to the revision `compacted`, only the then current versions are left."""
 
     def __init__(self, folder: Path, durability: Durability) -> None:
-        """Open or make the log of a folder.
+        """Open or create the log of a folder.
 
         Raises:
             StorageError: the folder or the file cannot be used.
@@ -55,7 +55,7 @@ class RevisionLog:
         datafile.check_library(apsw.sqlite_lib_version())
         self._path = folder / datafile.NAME
         self._is_complete = False
-        with ExitStack() as opened:  # closed again if the rest does not succeed
+        with ExitStack() as opened:  # closed again if the rest fails
             self._lock = opened.enter_context(closing(datafile.open_folder(folder)))
             try:
                 self._mark = opened.enter_context(closing(Mark(folder, durability)))
@@ -70,7 +70,7 @@ class RevisionLog:
             opened.pop_all()
 
     def rows(self) -> Iterator[Row]:
-        """All rows in the order of revisions, each checked.
+        """Yield all rows in the order of revisions, each checked.
 
         Raises:
             StorageError: a row is damaged or missing.
@@ -90,22 +90,22 @@ class RevisionLog:
             raise self.damaged(str(error)) from error
 
     def append(self, rows: Sequence[Row]) -> None:
-        """Commit these rows, all or none.
+        """Commit these rows in one transaction.
 
-        One statement is one transaction, and the interpreter's lock is given up once, not once for each row. Statements
-        of many rows are not kept: each length has its own, and keeps a copy of the last values that it wrote.
+        One statement is one transaction, and releases the interpreter's lock once, not once per row. Statements of many
+        rows are not cached: each length has its own statement, which keeps a copy of the last values that it wrote.
 
         Raises:
-            apsw.Error: nothing was committed, for want of space for example.
+            apsw.Error: nothing was committed, for example because the disk is full.
         """
         slots = ",".join(["(?,?,?,?,?,?)"] * len(rows))
         values = [value for row in rows for value in row]
         self._connection.execute(f"INSERT INTO log VALUES {slots}", values, can_cache=len(rows) == 1)
-        with suppress(OSError):  # the rows are durable; a mark that is behind finds fewer losses until the next commit
+        with suppress(OSError):  # the rows are durable; an old mark detects fewer losses until the next commit
             self._mark.write(rows[-1].revision)
 
     def check_complete(self, newest: int) -> None:
-        """Compare the newest revision found with what was acknowledged; from now on the log may be written.
+        """Compare the newest revision found with the acknowledged one; from now on the log may be written.
 
         Raises:
             StorageError: acknowledged writes are missing.
@@ -114,7 +114,7 @@ class RevisionLog:
         self._is_complete = True
 
     def compact(self, floor: int) -> None:
-        """Go one step nearer to `floor`, in one transaction.
+        """Compact one step towards `floor`, in one transaction.
 
         Raises:
             apsw.Error: nothing was changed.
@@ -130,11 +130,11 @@ class RevisionLog:
         self.compacted = step[1]
 
     def damaged(self, reason: str) -> StorageError:
-        """The refusal of what the rows say."""
+        """Return the error for damaged rows."""
         return datafile.damaged(self._path, reason)
 
     def close(self) -> None:
-        """Write everything into the main file, unless the log was refused, and give the folder free."""
+        """Write everything into the main file, unless the log was rejected, and release the folder."""
         try:
             if self._is_complete:
                 datafile.disconnect(self._connection)

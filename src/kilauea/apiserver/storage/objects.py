@@ -1,4 +1,4 @@
-"""The current objects, in the order of keys of their resource; and lists of them, now or earlier."""
+"""The current objects of each resource in the order of keys, and lists of them, now or at earlier revisions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kilauea.apiserver.storage.records import Event, Page, Stored, resource_of
 
 _key = attrgetter("key")
 _LAST = "\U0010ffff"
-"""Behind all keys."""
+"""Sorts after all keys."""
 
 
 class Objects:
@@ -21,19 +21,19 @@ class Objects:
         self._found: Stored | None = None
 
     def get(self, key: str) -> Stored | None:
-        """The object of a key; that which was found last is at hand, as a write looks for its object several times."""
+        """Return the object of a key. The last result is cached, as a write looks up its object several times."""
         found = self._found
         if found is not None and found.key == key:
             return found
         ordered = self._resources.get(key[: key.find("/", key.find("/", 1) + 1) + 1])
         if ordered is None:
-            resource_of(key)  # refuses what is not a key
+            resource_of(key)  # rejects an invalid key
             return None
         found = self._found = ordered.get(key)
         return found
 
     def apply(self, event: Event) -> None:
-        """Make the write of an event."""
+        """Apply the write of an event."""
         stored = event.now
         key, resource = stored.key, resource_of(stored.key)
         self._found = None
@@ -46,20 +46,20 @@ class Objects:
             ordered.put(stored)
 
     def sizes(self) -> dict[str, int]:
-        """The number of objects of each resource, by the prefix of their keys."""
+        """Return the number of objects of each resource, by the prefix of their keys."""
         return {resource: ordered.count("", _LAST) for resource, ordered in self._resources.items()}
 
     def page(
         self, prefix: str, revision: int, then: Mapping[str, Stored | None], after_key: str | None, limit: int | None
     ) -> Page:
-        """Objects under a prefix and behind a key, as they were at a revision.
+        """Return objects under a prefix and after a key, as of a revision.
 
         Args:
             prefix: ends in `/`.
-            revision: of the page.
-            then: what differed from now at the revision: the objects as they were, None where there was none.
-            after_key: where the page before ended.
-            limit: how many at most.
+            revision: the revision of the page.
+            then: the objects that differed at the revision, as of then; None for those that did not exist.
+            after_key: the last key of the previous page.
+            limit: the maximum number of objects.
         """
         ordered = self._resources.get(resource_of(prefix))
         if ordered is None:
@@ -70,7 +70,7 @@ class Objects:
             then = {key: stored for key, stored in then.items() if first <= key < end}
         if limit is None:
             return Page(_merged(ordered.between(first, end), then), revision, 0, None)
-        # This many of today's objects that at least `limit` are left without those that differed.
+        # Enough current objects that at least `limit` are left without those that differed.
         items = _merged(ordered.between(first, end, limit + len(then)), then)[:limit]
         more = sum(stored is not None for stored in then.values()) - sum(ordered.get(key) is not None for key in then)
         remaining = ordered.count(first, end) + more - len(items)
@@ -82,5 +82,5 @@ def _merged(now: list[Stored], then: Mapping[str, Stored | None]) -> list[Stored
         return now
     kept = [stored for stored in now if stored.key not in then]
     kept += [stored for stored in then.values() if stored is not None]
-    kept.sort(key=_key)  # of two runs, the first in order: little more than a merge
+    kept.sort(key=_key)  # two sorted runs: little more than a merge
     return kept

@@ -1,7 +1,7 @@
 """The objects of one resource in the order of their keys, so that a list never sorts.
 
-Chunks of at most `CHUNK` objects. A write moves one chunk at most; a list joins chunks. A key is found by bisection,
-as a table of all keys would take 50 bytes for each, and a list of them 8.
+They are in chunks of at most `CHUNK` objects. A write moves at most one chunk; a list joins chunks. A key is found by
+bisection, as a dict of all keys would take 50 bytes for each, and a list 8.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Ordered:
         self._objects: list[list[Stored]] = []
 
     def get(self, key: str) -> Stored | None:
-        """The object of a key."""
+        """Return the object of a key."""
         chunk = bisect_right(self._firsts, key) - 1
         if chunk < 0:
             return None
@@ -33,7 +33,7 @@ class Ordered:
         return objects[place] if place < len(objects) and objects[place].key == key else None
 
     def put(self, stored: Stored) -> None:
-        """Add an object or replace the one of its key."""
+        """Add an object or replace the one with its key."""
         key = stored.key
         if not self._firsts:
             self._firsts, self._objects = [key], [[stored]]
@@ -50,7 +50,7 @@ class Ordered:
             self._split(chunk)
 
     def remove(self, key: str) -> None:
-        """Take out the object of a key, which must be there."""
+        """Remove the object of a key, which must exist."""
         chunk = bisect_right(self._firsts, key) - 1
         objects = self._objects[chunk]
         del objects[bisect_left(objects, key, key=_key)]
@@ -60,7 +60,7 @@ class Ordered:
             del self._firsts[chunk], self._objects[chunk]
 
     def between(self, first: str, end: str, most: int | None = None) -> list[Stored]:
-        """Objects with first <= key < end, at most this many."""
+        """Return objects with first <= key < end, at most `most`."""
         (chunk, place), (last, stop) = self._find(first), self._find(end)
         most = sys.maxsize if most is None else most
         found: list[Stored] = []
@@ -77,7 +77,7 @@ class Ordered:
         return sum(map(len, self._objects[chunk:last])) - place + stop
 
     def _find(self, key: str) -> tuple[int, int]:
-        """The chunk and the place in it of the first object whose key is not below this one."""
+        """Return the chunk, and the index in it, of the first object whose key is not less than this one."""
         if not self._firsts:
             return 0, 0
         chunk = max(bisect_right(self._firsts, key) - 1, 0)

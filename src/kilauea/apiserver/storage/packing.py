@@ -1,8 +1,9 @@
-"""Values that use less memory once they are no longer new, because most objects of a kind are similar.
+"""Compression of older values in memory, as most objects of a kind are similar.
 
-A value is compressed against others of its resource, which leaves a tenth or less of it. LZ4 does that in 3 µs and
-reads it in 1 µs, so that lists of old values are as quick as those of new ones. (zlib takes 13 and 4 µs for two thirds
-of the size, Zstandard 5 and 2.5 µs.) The newest values of each resource stay as they are: they are read most.
+A value is compressed with others of its resource as the dictionary, to a tenth of its size or less. LZ4 compresses in
+3 µs and decompresses in 1 µs, so that lists of old values are as fast as those of new ones. (zlib takes 13 and 4 µs for
+two thirds of the size, Zstandard 5 and 2.5 µs.) The newest values of each resource stay uncompressed: they are read
+most.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ import lz4.block
 from kilauea.apiserver.storage.records import Form, Stored
 
 PLAIN_BYTES = 1 << 20
-"""Bytes of values of each resource that stay as they are: the newest."""
+"""Bytes of the newest values of each resource, which stay uncompressed."""
 LEAST = 256
-"""Bytes of a value that is worth it."""
+"""The minimum size of a value to compress, in bytes."""
 LONGEST_EXAMPLE = 12 << 10
 POOR = 16
-"""A value that takes more than its sixteenth joins the example for those that follow.
+"""A value that compresses to more than a sixteenth joins the example for later ones.
 
-The times in an object are most of what is new in it, and the more so the older the example is.
+The times in an object are most of its new content, the more so the older the example is.
 """
 PATIENCE = 1024
-"""Values between two changes of the example, as each takes memory until all its values are gone; fewer at first."""
+"""Values between two changes of the example, fewer at first: each example stays in memory as long as its values."""
 
 
 class Example(Form):
-    """The text against which values are compressed: some of them.
+    """The dictionary with which values are compressed: some of the values.
 
     Attributes:
-        pack: returns a value in its compressed form.
+        pack: a function that compresses a value.
     """
 
     def __init__(self, text: bytes) -> None:
@@ -41,23 +42,23 @@ class Example(Form):
         self.pack: Callable[[bytes], bytes] = partial(lz4.block.compress, dict=self._text)
 
     def unpack(self, packed: bytes, /) -> bytes:
-        """Return a value that was packed."""
+        """Return a packed value."""
         value: bytes = lz4.block.decompress(packed, dict=self._text)
         return value
 
     def length(self, packed: bytes, /) -> int:
-        """Return the bytes of a value that was packed, which LZ4 writes before it."""
+        """Return the length of a packed value, which LZ4 stores as its prefix."""
         return int.from_bytes(packed[:4], "little")
 
     def joined(self, value: bytes) -> Example:
-        """Return an example with one more value, at the cost of the oldest ones."""
+        """Return an example with one more value in place of the oldest ones."""
         return Example(self._text + value)
 
 
 class Ageing:
     """The values of one resource that are not packed yet, oldest first, and the example for them.
 
-    The example is made of values in several states, such as a new pod and one that runs.
+    The example contains values in several states, such as a new pod and a running one.
     """
 
     def __init__(self) -> None:
@@ -68,7 +69,7 @@ class Ageing:
         self._next_change, self._between = 1, 8
 
     def add(self, stored: Stored) -> None:
-        """Take note of a new value, and pack those that are no longer new."""
+        """Add a new value, and pack those that are no longer new."""
         size = stored.size
         if size < LEAST:
             return
@@ -80,7 +81,7 @@ class Ageing:
             self._pack(oldest)
 
     def _pack(self, stored: Stored) -> None:
-        """Pack a value, unless that gains little."""
+        """Pack a value, unless that saves little."""
         value = stored.value
         example = self._example = self._example or Example(value)
         packed = example.pack(value)

@@ -1,7 +1,7 @@
-"""The records that the store returns: objects, events, pages; and the format of keys.
+"""The records that the store returns (objects, events, pages), and the format of keys.
 
-The records hold bytes and integers only and never refer back, so they are left out of garbage collection: a full
-collection does not walk a hundred thousand of them.
+Records contain only bytes and integers and never form cycles, so they are excluded from garbage collection: a full
+collection does not traverse a hundred thousand of them.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ class Form(Protocol):
     """The compressed form of some values."""
 
     def unpack(self, packed: bytes, /) -> bytes:
-        """Return a value."""
+        """Return the uncompressed value."""
         ...
 
     def length(self, packed: bytes, /) -> int:
-        """Return the bytes of a value, without unpacking it."""
+        """Return the length of a value in bytes without unpacking it."""
         ...
 
 
 class Stored(msgspec.Struct, gc=False):
-    """An object at a revision: `revision` of its last write, `created` of the write that made it.
+    """An object at a revision: `revision` of its last write, `created` of its first write.
 
-    Its value never changes, but may be kept in a compressed form once it is old. While it is new, `decoded` is the
-    object that the value was made from, so that readers need not decode it. It must not be changed.
+    Its value never changes, but may be compressed once it is old. While it is new, `decoded` is the object that was
+    encoded, so that readers need not decode the value. It must not be changed.
     """
 
     key: str
@@ -47,16 +47,16 @@ class Stored(msgspec.Struct, gc=False):
 
     @property
     def length(self) -> int:
-        """The bytes of the value, for a limit on what is read of values."""
+        """The length of the value in bytes, for limits on reading."""
         return len(self._data) if self._form is None else self._form.length(self._data)
 
     @property
     def size(self) -> int:
-        """The bytes that the value takes in memory."""
+        """The bytes that the value uses in memory."""
         return len(self._data)
 
     def pack(self, packed: bytes, form: Form) -> None:
-        """Keep the value in this form from now on."""
+        """Keep the value in packed form from now on."""
         self._data, self._form = packed, form
 
     def __eq__(self, other: object) -> bool:
@@ -72,7 +72,7 @@ class Stored(msgspec.Struct, gc=False):
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """One write: what is there now and what was there before.
+    """A write: the object after it and the object before it.
 
     After a deletion `now` holds the last value, at the revision of the deletion.
     """
@@ -88,12 +88,12 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def value(self) -> bytes:
-        """The value written; the last one of a deleted object."""
+        """The value written; the last value of a deleted object."""
         return self.now.value
 
     @property
     def previous(self) -> bytes | None:
-        """The value before; None of an object that is new."""
+        """The previous value; None for a new object."""
         return None if self.before is None else self.before.value
 
     @property
@@ -103,7 +103,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 class Page(msgspec.Struct, frozen=True, gc=False):
-    """Objects in the order of their keys, all as they were at `revision`.
+    """Objects in the order of their keys, all as of `revision`.
 
     `remaining` objects follow; `next_key` is the `after_key` of the next page, None at the end.
     """
@@ -115,10 +115,10 @@ class Page(msgspec.Struct, frozen=True, gc=False):
 
 
 def resource_of(key: str) -> str:
-    """`/GROUP/PLURAL/` of a key or of a prefix.
+    """Return `/GROUP/PLURAL/` of a key or of a prefix.
 
     Raises:
-        ValueError: it does not have that form.
+        ValueError: it has another format.
     """
     second = key.find("/", 1)
     third = key.find("/", second + 1)
@@ -128,11 +128,11 @@ def resource_of(key: str) -> str:
 
 
 def scopes_of(key: str) -> tuple[str, ...]:
-    """Return the scopes in which a watcher can see this key: the resource, the namespace, the key alone."""
+    """Return the scopes in which a watcher can see this key: the resource, the namespace, the key itself."""
     resource, parent = resource_of(key), key[: key.rindex("/") + 1]
     return (resource, key) if parent == resource else (resource, parent, key)
 
 
 def covers(prefix: str, key: str) -> bool:
-    """Return True if a key lies under a prefix, which ends in `/` or is the key itself."""
+    """Return True if a key is under a prefix, which ends in `/` or is the key itself."""
     return key.startswith(prefix) if prefix.endswith("/") else key == prefix

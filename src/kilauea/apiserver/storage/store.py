@@ -1,6 +1,6 @@
 """The store: optimistic writes that return when they are durable, and reads, lists and watches from memory.
 
-A write gets its revision at once and is checked against the writes before it, also those on their way to the disk.
+A write gets its revision at once and is checked against all earlier writes, including those in progress.
 Readers and watchers see it when it is durable. Everything here runs in one event loop.
 """
 
@@ -31,12 +31,12 @@ NOTHING: Mapping[str, Stored | None] = {}
 
 @dataclass(slots=True)
 class _Pending:
-    """A write that has its revision and is not durable yet.
+    """A write that has a revision and is not durable yet.
 
     Attributes:
-        event: what it will be.
-        done: what its caller waits for; cancelled if the caller goes away, which does not take the write with it.
-        over: what others wait for, if any do.
+        event: the event of the write.
+        done: the result for the caller; cancelled if the caller stops waiting, which does not cancel the write.
+        over: the completion for others, if any wait.
     """
 
     event: Event
@@ -50,7 +50,7 @@ class _Pending:
         await self.over.wait()
 
     def end(self, error: WriteFailed | None = None) -> None:
-        """Tell everybody that it is durable, or why it is not."""
+        """Complete the write: it is durable, or has failed with an error."""
         if self.over is not None:
             self.over.set()
         if self.done.cancelled():
@@ -62,12 +62,11 @@ class _Pending:
 
 
 class Store:
-    """All objects, by key, and their recent history. Made by `Store.open`.
+    """All objects, by key, and their recent history. Created by `Store.open`.
 
     Attributes:
-        most_decoded: objects that are kept decoded, too, of those that were written last and are not large. Where
-            caches in the process share them, that saves decoding each version two or three times; else it only takes
-            memory.
+        most_decoded: the number of recently written small objects that are also kept decoded. If caches in the process
+            share them, this saves decoding each version two or three times; otherwise it only uses memory.
     """
 
     def __init__(self, objects: Objects, history: History) -> None:
@@ -83,7 +82,7 @@ class Store:
         self.most_decoded = 0
         self._decoded: OrderedDict[str, Stored] = OrderedDict()
         self._unsent: list[Row] = []
-        self._handed = 0  # rows that the writer has and has not committed yet
+        self._handed = 0  # rows that the writer has not committed yet
         self._closed = False
 
     @classmethod
@@ -95,14 +94,14 @@ class Store:
         retention: Retention | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> Store:
-        """Open the store of a folder, made if there is none; an empty one without a folder or with durability `memory`.
+        """Open the store of a folder, created if missing; an empty one without a folder or with durability `memory`.
 
         Args:
-            folder: where the log lies. Not touched with durability `memory`.
-            durability: `full` survives a loss of power with every write that was answered; `normal` may lose the last
-                ones then, but not when the process is killed; `memory` keeps nothing.
-            retention: how much history there is for watches and lists at earlier revisions, here and in the log.
-            clock: seconds that never go back; tells how old history is.
+            folder: the folder of the log. Not used with durability `memory`.
+            durability: with `full`, acknowledged writes survive a power failure; with `normal`, the last ones may be
+                lost then, but not if the process is killed; `memory` keeps nothing.
+            retention: the extent of history for watches and lists at earlier revisions, in memory and in the log.
+            clock: monotonic seconds, for the age of history.
 
         Raises:
             StorageError: the folder cannot be used.
@@ -129,13 +128,13 @@ class Store:
         retention: Retention,
         clock: Callable[[], float],
     ) -> Store:
-        """The store of an open log, which is closed if it cannot be read.
+        """Create the store of an open log, which is closed if it cannot be read.
 
         Args:
-            log: is read once.
-            write: makes what commits to it, given whom to tell in the loop of the store.
-            retention: how much history there is.
-            clock: seconds that never go back.
+            log: the log, which is read once.
+            write: creates the writer of the log, given the callbacks for the event loop of the store.
+            retention: the extent of history.
+            clock: monotonic seconds.
 
         Raises:
             StorageError: the log is damaged.
@@ -153,31 +152,31 @@ class Store:
 
     @property
     def revision(self) -> int:
-        """The newest revision that readers see; 0 in a store that was never written."""
+        """The newest visible revision; 0 in a store that was never written."""
         return self._history.revision
 
     def get(self, key: str) -> Stored | None:
-        """The object of a key."""
+        """Return the object of a key."""
         return self._objects.get(key)
 
     def newest(self, prefix: str) -> int:
-        """The revision of the newest write to the resource of a prefix: its objects are the same until this changes."""
+        """Return the revision of the newest write to the resource of a prefix; it changes whenever the objects do."""
         return self._history.ring(prefix).newest
 
     def list(
         self, prefix: str, *, limit: int | None = None, after_key: str | None = None, at_revision: int | None = None
     ) -> Page:
-        """Objects under a prefix in the order of their keys.
+        """Return objects under a prefix in the order of their keys.
 
         Args:
             prefix: `/GROUP/PLURAL/` or `/GROUP/PLURAL/NAMESPACE/`.
-            limit: how many at most.
-            after_key: begin behind this key: `next_key` of the page before.
-            at_revision: as they were then: `revision` of the page before. The newest if None.
+            limit: the maximum number of objects.
+            after_key: begin after this key: `next_key` of the previous page.
+            at_revision: the revision of the objects: `revision` of the previous page. The newest if None.
 
         Raises:
-            Expired: history does not reach back to the revision.
-            TooNew: the revision is not reached.
+            Expired: the revision is older than the history.
+            TooNew: the revision has not been reached.
         """
         revision = self.revision if at_revision is None else at_revision
         if revision > self.revision:
@@ -186,15 +185,15 @@ class Store:
         return self._objects.page(prefix, revision, then, after_key, limit)
 
     def sizes(self) -> dict[str, int]:
-        """The number of objects of each resource, by the prefix of their keys."""
+        """Return the number of objects of each resource, by the prefix of their keys."""
         return self._objects.sizes()
 
     def watched(self) -> Iterator[str]:
-        """The prefixes that are watched, once for each watcher."""
+        """Yield the watched prefixes, once for each watcher."""
         return (each.prefix for each in tuple(self._watchers.all))
 
     def watch(self, prefix: str, after_revision: int) -> Watcher:
-        """The events after a revision: under a prefix, which ends in `/`, or of one key.
+        """Watch the events after a revision: under a prefix, which ends in `/`, or of one key.
 
         Raises:
             Expired: history does not reach back to the revision.
@@ -206,10 +205,10 @@ class Store:
 
     @contextmanager
     def listening(self, prefix: str, heard: Callable[[Sequence[Event]], object]) -> Iterator[None]:
-        """Call `heard` with the events of writes under a prefix, before any reader or watcher can see them.
+        """Call `heard` with the events of writes under a prefix before any reader or watcher can see them.
 
-        For what must never lag behind the objects; all else watches. `heard` must be quick. Listeners are called in
-        the order in which they came; an error of one is logged and concerns neither the write nor the others.
+        For data that must never lag behind the objects; use watches otherwise. `heard` must be quick. Listeners are
+        called in the order of registration; an error in one is logged and affects neither the write nor the others.
         """
         listener = (prefix, heard)
         self._listeners.append(listener)
@@ -225,21 +224,21 @@ class Store:
         encode: Callable[[int], bytes] | None,
         decoded: dict[str, Any] | None = None,
     ) -> Stored:
-        """Create, update or delete an object; returns it when it is durable.
+        """Create, update or delete an object; return it when it is durable.
 
         Args:
-            key: of the object.
-            expected: the revision that the caller saw; 0 if the object must not exist, None for whatever is there.
-            encode: makes the value, given its revision; None deletes. Called once, before the wait for the disk.
-            decoded: what the value is once it is decoded, if the caller has that. Readers share it for a while, so it
-                must not be changed from then on.
+            key: the key of the object.
+            expected: the revision that the caller saw; 0 if the object must not exist, None for any state.
+            encode: returns the value, given its revision; None deletes. Called once, before the wait for the disk.
+            decoded: the decoded value, if the caller has it. Readers share it for a while, so it must not be changed
+                afterwards.
 
         Returns:
             The object; after a deletion its last value, at the revision of the deletion.
 
         Raises:
             Conflict: the object is at another revision.
-            Missing: there is no object at the revision expected, or none to delete.
+            Missing: the object to update or delete does not exist.
             WriteFailed: the write is not durable, and no reader has seen it.
             StorageError: the store is closed.
         """
@@ -247,13 +246,13 @@ class Store:
             ahead = self._ahead.get(key)
             if ahead is None:
                 raise refusal
-            await ahead.wait()  # refused because of a write that is not visible yet
+            await ahead.wait()  # rejected because of a write that is not visible yet
         if self._closed:
             raise StorageError("the store is closed")
         return await self._send(key, before, encode, decoded)
 
     async def close(self) -> None:
-        """Finish the writes on their way, end all watchers and give the folder free; may be called more than once."""
+        """Finish the writes in progress, end all watchers and release the folder; may be called more than once."""
         self._closed = True
         self._hand_over()
         writer, self._writer = self._writer, None
@@ -263,7 +262,7 @@ class Store:
             watcher.close()
 
     def _latest(self, key: str) -> Stored | None:
-        """The object with the writes on their way."""
+        """Return the object including writes in progress."""
         ahead = self._ahead.get(key)
         if ahead is None:
             return self._objects.get(key)
@@ -290,7 +289,7 @@ class Store:
         if self._writer is None:
             self._committed(1)
             return pending.done
-        if not self._unsent and not self._handed:  # what is written in one turn of the loop wakes the writer once
+        if not self._unsent and not self._handed:  # writes in one iteration of the loop wake the writer once
             loop.call_soon(self._hand_over)
         self._unsent.append(line)
         return pending.done
@@ -308,20 +307,20 @@ class Store:
         self._decoded[stored.key] = stored
 
     def _hand_over(self) -> None:
-        """Give the writer what has gathered; while it is busy, more gathers."""
+        """Pass the accumulated writes to the writer; more accumulate while it is busy."""
         rows, self._unsent = self._unsent, []
         if rows and self._writer is not None:
             self._handed += len(rows)
             self._writer.put(self._epoch, rows)
 
     def _committed(self, count: int) -> None:
-        """This many of the writes on their way are durable: show them to readers and watchers."""
+        """Make the first `count` writes in progress, which are durable, visible to readers and watchers."""
         pending = [self._in_flight.popleft() for _ in range(count)]
         events = [each.event for each in pending]
         for each in pending:
             self._objects.apply(each.event)
             key = each.event.now.key
-            # A later write of the key may be on its way, which the next one is checked against.
+            # A later write of the key may be in progress, against which the next one is checked.
             if self._ahead[key] is each:
                 del self._ahead[key]
         self._history.add(events)
@@ -336,7 +335,7 @@ class Store:
             each.end()
 
     def _tell_listeners(self, events: Sequence[Event]) -> None:
-        """Call the listeners. Readers are other tasks of this loop: none goes on before this returns."""
+        """Call the listeners. Readers are other tasks of this loop: none continues before this returns."""
         for prefix, heard in tuple(self._listeners):
             if concerned := [each for each in events if each.now.key.startswith(prefix)]:
                 try:
@@ -345,7 +344,7 @@ class Store:
                     log.exception("a listener to writes under %s failed", prefix)
 
     def _failed(self, error: WriteFailed) -> None:
-        """No write on its way is durable; the next one gets the revision after the last that is."""
+        """Fail all writes in progress; the next one gets the revision after the last durable one."""
         failed = list(self._in_flight)
         self._in_flight.clear()
         self._ahead.clear()
@@ -367,7 +366,7 @@ def _refusal(key: str, current: Stored | None, expected: int | None, deletes: bo
 def _event(key: str, revision: int, value: bytes | None, before: Stored | None) -> Event:
     if before is None:
         return Event("added", Stored(key, value or b"", revision, revision), None)
-    key = before.key  # one text for all versions of an object
+    key = before.key  # one string for all versions of an object
     if value is None:
         return Event("deleted", Stored(key, before.value, revision, before.created), before)
     return Event("modified", Stored(key, value, revision, before.created), before)
@@ -385,7 +384,7 @@ def _load(log: RevisionLog, objects: Objects, history: History) -> None:
     for found in log.rows():
         before = objects.get(found.key)
         if found.revision <= log.compacted:
-            # Compaction has left the newest version of each key: that is an object, and no event of the history.
+            # Compaction has left the newest version of each key, which is an object and not an event of the history.
             stored = Stored(found.key, found.value or b"", found.revision, found.created)
             objects.apply(Event("added", stored, None))
             history.ring(found.key).ageing.add(stored)

@@ -1,7 +1,7 @@
 """Watchers: cursors over the history, woken only by relevant events.
 
-A watcher that has seen everything is idle and costs nothing: events look up who waits for their key, their namespace
-and their resource. It has no buffer. One that is too slow finds that its place has left the history, and is told so.
+A watcher that has seen everything is idle and costs nothing: events look up the watchers waiting for their key,
+namespace and resource. It has no buffer. If it is too slow and its position is dropped from the history, it fails.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from weakref import WeakKeyDictionary
 from kilauea.apiserver.storage.history import History
 from kilauea.apiserver.storage.records import Event, covers, resource_of, scopes_of
 
-BATCH = 1000  # events at most; more come with the next batch
-BATCH_BYTES = 1 << 20  # of values, from which on more come with the next batch
+BATCH = 1000  # events at most; others follow in the next batch
+BATCH_BYTES = 1 << 20  # of values, from which others follow in the next batch
 
 
 class Watchers:
-    """All watchers of a store, and by prefix those that wait."""
+    """All watchers of a store, and the waiting ones by prefix."""
 
     def __init__(self) -> None:
         self.all: WeakKeyDictionary[Watcher, None] = WeakKeyDictionary()
@@ -29,7 +29,7 @@ class Watchers:
         self._idle.setdefault(watcher.prefix, {})[watcher] = None
 
     def leave(self, watcher: Watcher) -> None:
-        """Do not wake this watcher any more, if it waits."""
+        """Stop waking this watcher, if it waits."""
         group = self._idle.get(watcher.prefix)
         if group is not None:
             group.pop(watcher, None)
@@ -37,7 +37,7 @@ class Watchers:
                 del self._idle[watcher.prefix]
 
     def wake(self, events: Sequence[Event]) -> None:
-        """Wake who waits for one of these events, which are in the history already."""
+        """Wake the watchers that wait for one of these events, which are already in the history."""
         for event in events:
             if not self._idle:
                 return
@@ -48,13 +48,13 @@ class Watchers:
 
 
 class Watcher:
-    """The events under a prefix after a revision, as an asynchronous iterator of batches that are never empty.
+    """The events under a prefix after a revision, as an asynchronous iterator of non-empty batches.
 
-    Cancelling a wait loses nothing: the next one goes on at the same place. Iteration ends when the watcher or the
+    Cancelling a wait loses nothing: the next one continues at the same position. Iteration ends when the watcher or the
     store is closed.
 
-    Raises (when made and while iterating):
-        Expired: the events that come next are no longer in the history.
+    Raises (on creation and while iterating):
+        Expired: the next events are no longer in the history.
     """
 
     def __init__(self, prefix: str, after: int, history: History, watchers: Watchers) -> None:
@@ -72,7 +72,7 @@ class Watcher:
 
     @property
     def revision(self) -> int:
-        """The revision up to which all events have been handed out, for bookmarks."""
+        """The revision up to which all events have been returned, for bookmarks."""
         return self._seen if self._waiting is None else max(self._seen, self._history.revision)
 
     def __aiter__(self) -> Watcher:
@@ -81,7 +81,7 @@ class Watcher:
     async def __anext__(self) -> list[Event]:
         while not self._closed:
             if self._more:
-                await asyncio.sleep(0)  # a long way back does not block the loop
+                await asyncio.sleep(0)  # a long history must not block the loop
             batch = self._take()
             if batch:
                 return batch
@@ -90,8 +90,8 @@ class Watcher:
         raise StopAsyncIteration
 
     def wake(self, revision: int) -> None:
-        """Go on: this is the first event for this watcher since it has waited."""
-        # All before this event was of no interest, so the search through the history begins here.
+        """Continue: this is the first event for this watcher since it began to wait."""
+        # No earlier event concerns this watcher, so the search through the history begins here.
         self._seen = max(self._seen, revision - 1)
         waiting, self._waiting = self._waiting, None
         if waiting is not None and not waiting.done():

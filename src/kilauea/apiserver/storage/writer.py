@@ -41,7 +41,7 @@ class LogWriter(Protocol):
 
 
 class Commits:
-    """Commits rows to a log, in whichever thread it is asked to; the log is compacted up to `floor` after each."""
+    """Commits rows to a log in the calling thread, and compacts the log up to `floor` after each commit."""
 
     def __init__(self, log: RevisionLog, committed: Committed, failed: Failed) -> None:
         self.floor = log.compacted
@@ -51,7 +51,7 @@ class Commits:
         self._broken = -1
 
     def commit(self, items: Sequence[tuple[int, Sequence[Row]]]) -> None:
-        """Commit rows that came together, each lot with its epoch."""
+        """Commit groups of rows together, each group with its epoch."""
         self._append(items)
         self._compact()
 
@@ -68,15 +68,15 @@ class Commits:
             self._committed(len(rows))
 
     def _compact(self) -> None:
-        """Go one step, so that a long way does not hold up the writes; the step after the next commit goes on."""
+        """Compact one step, so that a long compaction does not delay writes; it continues after the next commit."""
         if self.floor > self.log.compacted:
-            # It fails for want of space, most likely. Nothing has changed then, and the next commit tries again.
+            # Most likely the disk is full. Nothing has changed then, and the next commit retries.
             with suppress(apsw.Error):
                 self.log.compact(self.floor)
 
 
 class Writer(Commits):
-    """Commits rows in a thread of its own, in the order in which they come.
+    """Commits rows in a separate thread, in the order of arrival.
 
     `committed(count)` and `failed(error)` are called in the writer's thread. `floor` may be raised at any time.
     """
@@ -88,12 +88,12 @@ class Writer(Commits):
         self._thread.start()
 
     def put(self, epoch: int, rows: Sequence[Row]) -> None:
-        """Commit these rows soon, together if they are not too many."""
+        """Queue these rows for a commit, together with others if they are not too many."""
         for start in range(0, len(rows), GROUP):
             self._queue.put((epoch, rows[start : start + GROUP]))
 
     def close(self) -> None:
-        """Commit what has come in, close the log and wait for that."""
+        """Commit the queued rows and close the log; wait until this is done."""
         self._queue.put(None)
         self._thread.join()
 

@@ -1,1 +1,1 @@
-"""Kinds that are served in another form than they are stored in, such as older versions: both ways between forms."""
+"""Conversion of kinds that are served in another form than stored, such as older versions."""

@@ -1,7 +1,7 @@
 """Autoscalers of `autoscaling/v1`, stored as those of `autoscaling/v2`.
 
-What the older version has no field for (metrics other than the use of processors, behavior, conditions) is in
-annotations of the served object, as in Kubernetes, and comes back from there when a client writes it.
+Values without a field in the older version (metrics other than CPU utilization, behavior, conditions) are in
+annotations of the served object, as in Kubernetes, and are restored from them when a client writes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Object = dict[str, Any]
 STORED = "autoscaling/v2"
 KIND = "HorizontalPodAutoscaler"
 DEFAULT_UTILIZATION = 80
-"""Percent of the requested processors that an autoscaler without any metric aims at."""
+"""The target CPU utilization, in percent of requests, of an autoscaler without metrics."""
 _ANNOTATION = "autoscaling.alpha.kubernetes.io/"
 _METRICS, _CURRENT, _BEHAVIOR, _CONDITIONS = (
     _ANNOTATION + each for each in ("metrics", "current-metrics", "behavior", "conditions")
@@ -35,10 +35,10 @@ _POLICY = ("type", "value", "periodSeconds")
 
 
 class FirstAutoscalers:
-    """The forms of an autoscaler: as `autoscaling/v1` serves it, and as it is stored."""
+    """Converts autoscalers between `autoscaling/v1` and the stored form."""
 
     def served(self, value: bytes, api_version: str) -> bytes:
-        """Stored bytes as `autoscaling/v1`, with kind, apiVersion and metadata first."""
+        """Return stored bytes as `autoscaling/v1`, with kind, apiVersion and metadata first."""
         obj: Object = msgspec.json.decode(value)
         if obj["apiVersion"] == api_version:
             return value
@@ -53,14 +53,14 @@ class FirstAutoscalers:
         return msgspec.json.encode(served)
 
     def settle(self, obj: Object) -> None:
-        """Bring an object of `autoscaling/v1` into the form in which it will be served, with its defaults."""
+        """Convert an object of `autoscaling/v1` in place to the form in which it will be served, with defaults."""
         kind, version = obj["kind"], obj["apiVersion"]
         served = msgspec.json.decode(self.served(msgspec.json.encode(self.stored(obj)), version))
         obj.clear()
         obj.update({"kind": kind, **served})
 
     def stored(self, obj: Object) -> Object:
-        """An object of `autoscaling/v1` as it is stored; an object in that form stays as it is."""
+        """Return the stored form of an object of `autoscaling/v1`; an object in that form is unchanged."""
         if obj.get("apiVersion") == STORED:
             return obj
         metadata = dict(obj["metadata"])
@@ -82,7 +82,7 @@ def _without_own(annotations: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_share(metric: Object) -> bool:
-    """True for the use of processors in percent, which `autoscaling/v1` has a field for."""
+    """Return True for CPU utilization in percent, for which `autoscaling/v1` has a field."""
     resource = metric.get("resource") or {}
     is_cpu = metric.get("type") == "Resource" and resource.get("name") == "cpu"
     return is_cpu and (resource.get("target") or {}).get("averageUtilization") is not None
@@ -108,7 +108,7 @@ def _status_to_v1(state: Object) -> Object:
 
 
 def _annotations(spec: Object, state: Object) -> dict[str, str]:
-    """The annotations for that which `autoscaling/v1` has no fields for."""
+    """Return the annotations with the values for which `autoscaling/v1` has no fields."""
     others = [to_v1(each, WANTED) for each in spec.get("metrics") or () if not _is_share(each)]
     current = [to_v1(each, CURRENT) for each in state.get("currentMetrics") or ()]
     behavior = spec.get("behavior")
@@ -176,7 +176,7 @@ def _metrics_of(fields: Mapping[str, Any]) -> Callable[[Any], list[Object]]:
 
 
 def _lower(value: Any) -> Any:
-    """A value with its field names as manifests have them, without fields that are null."""
+    """Return a value with lower-case field names, as in manifests, without null fields."""
     if isinstance(value, list):
         return [_lower(each) for each in value]
     if not isinstance(value, dict):
@@ -192,7 +192,7 @@ def _part(*path: str) -> Schema:
 
 
 def _read(text: str | None, change: Callable[[Any], Any], schema: Schema) -> Any:
-    """The content of an annotation in the form of `autoscaling/v2`; None if there is none, or it cannot be read."""
+    """Return the content of an annotation in the form of `autoscaling/v2`; None if missing or invalid."""
     if text is None:
         return None
     try:

@@ -11,7 +11,7 @@ Object = dict[str, Any]
 
 
 class _Field(NamedTuple):
-    """A field of `autoscaling/v1`, its path in `autoscaling/v2`, and the text that is written if there is no value."""
+    """A field of `autoscaling/v1`, its path in `autoscaling/v2`, and the text for a missing value."""
 
     name: str
     path: str
@@ -46,7 +46,7 @@ WANTED: Fields = {
     "containerResource": (_NAME, _SHARE, _AMOUNT, _CONTAINER),
     "external": (_METRIC, _METRIC_SELECTOR, _Field("targetValue", "target.value"), _AMOUNT),
 }
-"""Metrics of a specification, by source, with their fields in the order in which Kubernetes writes them."""
+"""Metrics of a specification, by source, with their fields in the order of Kubernetes."""
 CURRENT: Fields = {
     "object": (
         _TARGET,
@@ -69,7 +69,7 @@ CURRENT: Fields = {
 
 
 def to_v1(metric: Object, fields: Fields) -> Object:
-    """A metric in the words of `autoscaling/v1`."""
+    """Convert a metric to `autoscaling/v1`."""
     found: Object = {"type": metric.get("type", "")}
     for source in _TYPES:
         if metric.get(source) is not None:
@@ -89,7 +89,7 @@ def _source_to_v1(source: Object, fields: tuple[_Field, ...]) -> Object:
 
 
 def to_v2(metric: Object, fields: Fields) -> Object:
-    """A metric in the words of `autoscaling/v2`; what has the wrong type stays as it is."""
+    """Convert a metric to `autoscaling/v2`; values of the wrong type are unchanged."""
     found: Object = {"type": metric.get("type", "")}
     for source in _TYPES:
         value = metric.get(source)
@@ -113,7 +113,7 @@ def _source_to_v2(source: str, value: Object, fields: Fields) -> Object:
 
 
 def _drop_zeros(amounts: Object) -> None:
-    """Take out the amounts that `autoscaling/v1` writes as "0" because it cannot leave them out."""
+    """Remove the amounts that `autoscaling/v1` writes as "0" because it cannot omit them."""
     for field, other in (("value", "averageValue"), ("averageValue", "averageUtilization")):
         if amounts.get(field) == "0" and other in amounts:
             del amounts[field]

@@ -1,7 +1,7 @@
-"""Claims, slices and classes of devices in the beta versions of `resource.k8s.io`, stored as those of `v1`.
+"""Device claims, slices and classes in the beta versions of `resource.k8s.io`, stored as `v1`.
 
-`v1beta2` has the fields of `v1`. In `v1beta1` a request has the fields of what it asks for itself (`exactly` in `v1`),
-and the properties of a device stand in `basic`.
+`v1beta2` has the fields of `v1`. In `v1beta1` a request contains the fields of `exactly` in `v1`, and the properties of
+a device are in `basic`.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ Change = Callable[[Object], Object]
 
 BETAS = ("v1beta1", "v1beta2")
 STABLE = ("deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices")
-"""Kinds that `v1` has as well."""
+"""Kinds that `v1` also has."""
 STORED = "resource.k8s.io/v1"
 _FLAT = "resource.k8s.io/v1beta1"
 _ASKED = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
-"""Fields of a request of `v1beta1` that stand in `exactly` in `v1`."""
+"""Fields of a request of `v1beta1` that are in `exactly` in `v1`."""
 
 
 class BetaDevices:
-    """The forms of an object with devices: as a beta version serves it, and as it is stored."""
+    """Converts objects with devices between a beta version and the stored form."""
 
     def served(self, value: bytes, api_version: str) -> bytes:
-        """Stored bytes in a beta version, with kind, apiVersion and metadata first."""
+        """Return stored bytes in a beta version, with kind, apiVersion and metadata first."""
         obj: Object = msgspec.json.decode(value)
         if obj["apiVersion"] == api_version:
             return value
@@ -36,7 +36,7 @@ class BetaDevices:
         return msgspec.json.encode({**head, **rest, "apiVersion": api_version})
 
     def stored(self, obj: Object) -> Object:
-        """An object of a beta version as it is stored; an object in that form stays as it is."""
+        """Return the stored form of an object of a beta version; an object in that form is unchanged."""
         version = obj.get("apiVersion")
         if version == STORED:
             return obj
@@ -48,7 +48,7 @@ BETA_DEVICES = BetaDevices()
 
 
 def _converted(obj: Object, request: Change, device: Change) -> Object:
-    """An object with its requests and devices changed; the object itself stays as it is."""
+    """Return a copy of an object with its requests and devices changed."""
     spec = obj.get("spec")
     if not isinstance(spec, dict):
         return obj
@@ -69,7 +69,7 @@ def _with_requests(spec: Object, change: Change) -> Object:
 
 
 def _exact_request(request: Object) -> Object:
-    """A request of `v1beta1` as one of `v1`: what it asks for itself moves to `exactly`."""
+    """Convert a request of `v1beta1` to `v1`: its own fields move to `exactly`."""
     asked = {name: request[name] for name in _ASKED if _says_something(request, name)}
     rest = {name: value for name, value in request.items() if name not in _ASKED}
     return {**rest, "exactly": {"deviceClassName": "", **asked}} if asked else rest

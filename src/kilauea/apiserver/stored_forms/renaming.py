@@ -1,4 +1,4 @@
-"""Kinds that two groups serve: one form is stored, and the other one is derived from it by renaming fields."""
+"""Kinds that two groups serve: one form is stored, the other is derived from it by renaming fields."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Renaming:
     """Stores objects of a kind as those of another version.
 
     Attributes:
-        api_version: of the stored form.
-        names: fields by their served names, with the stored ones.
+        api_version: the version of the stored form.
+        names: the stored names of fields, by their served names.
     """
 
     api_version: str
@@ -27,11 +27,11 @@ class Renaming:
         return {stored: served for served, stored in self.names.items()}
 
     def stored(self, obj: dict[str, Any]) -> dict[str, Any]:
-        """The stored form of an object; an object in that form stays as it is."""
+        """Return the stored form of an object; an object in that form is unchanged."""
         return {**_renamed(obj, self.names), "apiVersion": self.api_version}
 
     def served(self, value: bytes, api_version: str) -> bytes:
-        """The served form of stored bytes, with kind, apiVersion and metadata first."""
+        """Return the served form of stored bytes, with kind, apiVersion and metadata first."""
         obj = msgspec.json.decode(value)
         head = {"kind": obj["kind"], "apiVersion": api_version, "metadata": obj["metadata"]}
         return msgspec.json.encode({**head, **_renamed(obj, self._back), "apiVersion": api_version})

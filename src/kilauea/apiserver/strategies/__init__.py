@@ -1,4 +1,4 @@
-"""Rules for the objects of each kind beyond those that all kinds share: defaults, preparation and checks.
+"""Rules for the objects of each kind beyond the common ones: defaults, preparation and validation.
 
-A module for each field that kinds come from; `table` says which kind has which strategy.
+Modules group related kinds; `resources/strategies.py` maps kinds to their strategies.
 """

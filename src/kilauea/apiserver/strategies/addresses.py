@@ -1,4 +1,4 @@
-"""Checks of addresses and of address ranges, for fields of many kinds."""
+"""Checks of IP addresses and CIDR ranges, for fields of many kinds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEADING_ZERO = re.compile(r"(^|[.:/])0[0-9]")
 
 
 def parse_cidr(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    """Return a range of addresses, without bits beyond its prefix; None if the text is not one."""
+    """Parse a CIDR range, dropping host bits; return None if the text is not one."""
     if "/" not in text:
         return None
     try:
@@ -22,7 +22,7 @@ def parse_cidr(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | Non
 
 
 def cidr_problems(text: str) -> tuple[str, ...]:
-    """Return the errors in a range of addresses in the form that new objects have."""
+    """Return the errors in a CIDR range in the form required in new objects."""
     if "/" in text and ":" not in text and _LEADING_ZERO.search(text):
         bare = re.sub(r"(^|[./])0+(?=[0-9])", r"\1", text)
         return () if parse_cidr(bare) is None else ("must not have leading 0s in IP or prefix length",)
@@ -37,7 +37,7 @@ def cidr_problems(text: str) -> tuple[str, ...]:
 
 
 def is_address(text: str) -> bool:
-    """Return True if a text is an address."""
+    """Return True if a text is an IP address."""
     try:
         socket.inet_pton(socket.AF_INET, text)  # the usual form, in a tenth of the time of the other check
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Rules that select the requests for webhooks and policies."""
+"""Validation of rules that select requests for webhooks and policies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SCOPES = ("*", "Cluster", "Namespaced")
 
 
 def check_rule(rule: Raw, path: str) -> Iterator[Cause]:
-    """The errors in a rule: its operations, groups, versions, resources and scope."""
+    """Yield the errors in a rule: its operations, groups, versions, resources and scope."""
     operations = rule.get("operations") or []
     yield from _check_list(operations, f"{path}.operations", "operations")
     for number, operation in enumerate(operations):
@@ -39,7 +39,7 @@ def check_rule(rule: Raw, path: str) -> Iterator[Cause]:
 
 
 def _check_list(values: Sequence[str], path: str, what: str) -> Iterator[Cause]:
-    """A list that is not empty, and has nothing beside the star that stands for all."""
+    """Check that a list is not empty, and that a wildcard is its only item."""
     if not values:
         yield required(path)
     elif len(values) > 1 and "*" in values:
@@ -73,7 +73,7 @@ def _check_resources(resources: Sequence[str], path: str) -> Iterator[Cause]:
 
 
 def check_match_resources(match: Raw, path: str) -> Iterator[Cause]:
-    """The errors in what a policy or binding is about: selectors, and rules whose objects may have names."""
+    """Yield the errors in the matchResources of a policy or binding: selectors, and rules with resource names."""
     yield from check_word(f"{path}.matchPolicy", match.get("matchPolicy"), MATCH_POLICIES)
     for field in ("namespaceSelector", "objectSelector"):
         yield from check_label_selector(f"{path}.{field}", match.get(field) or {})

@@ -1,8 +1,8 @@
-"""Similar pod specifications: results for one of them are reused for the next.
+"""Similar pod specifications, for which results are reused.
 
-The pods of a job differ in their names and in the values of some variables, and hardly in anything else. So the JSON of
-a specification, with a mask in the place of each value, says all that its readers and checks look at: whether a
-variable has a value, not which.
+The pods of a job differ in their names and in the values of some environment variables, and hardly otherwise. So the
+JSON of a specification, with a mask in place of each value, has all that readers and checks need: that a variable has a
+value, but not the value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kilauea.apiserver.strategies.base import Object
 
 _MASK = "?"
 _MOST, _LARGEST = 256, 8 * 1024
-"""Specifications that are remembered, and the bytes of one of them: 2 MiB at most, with what is known of them."""
+"""Maximum number of cached specifications, and bytes of each: at most 2 MiB with their results."""
 _PARTS = ("containers", "initContainers")
 _encode = msgspec.json.Encoder().encode
 
@@ -30,10 +30,10 @@ class Masked(NamedTuple):
 
 
 def masked(spec: Object) -> Masked | None:
-    """Return the masked form of a specification; None if it is too large, or of no form that has one."""
+    """Return the masked form of a specification; None if it is too large or cannot be masked."""
     try:
         variables = _variables(spec)
-    except (AttributeError, TypeError):  # a value of the wrong type, which is refused elsewhere
+    except (AttributeError, TypeError):  # a value of the wrong type, which is rejected elsewhere
         return None
     values: list[str] = [each["value"] for each in variables]
     for each in variables:
@@ -48,19 +48,19 @@ def masked(spec: Object) -> Masked | None:
 
 
 def unmasked(spec: Object, values: list[str]) -> Object:
-    """A masked specification with the values of its variables, which are set in place."""
+    """Return a masked specification with the values of its variables, set in place."""
     unmask(_variables(spec), values)
     return spec
 
 
 def unmask(variables: list[Object], values: list[str]) -> None:
-    """Give variables their values."""
+    """Set the values of variables."""
     for variable, value in zip(variables, values, strict=True):
         variable["value"] = value
 
 
 def _variables(spec: Object) -> list[Object]:
-    """The variables that have a value. An empty one is none: Go leaves it out."""
+    """Return the variables that have a value; an empty one does not count, as Go omits it."""
     return [
         variable
         for part in _PARTS
@@ -71,17 +71,17 @@ def _variables(spec: Object) -> list[Object]:
 
 
 class Remembered(Generic[T]):
-    """Facts about specifications, by their masked text."""
+    """A cache of facts about specifications, by their masked text."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, T] = {}
 
     def get(self, text: bytes) -> T | None:
-        """Return the fact that is known; None if none is."""
+        """Return the cached fact; None if not cached."""
         return self._known.get(text)
 
     def put(self, text: bytes, found: T) -> None:
-        """Remember it; where there is no more room, all others are forgotten."""
+        """Cache a fact; if the cache is full, discard all others."""
         if len(self._known) >= _MOST:
             self._known.clear()
         self._known[text] = found

@@ -37,7 +37,7 @@ _RAW_OR_SHARE = "must set either a target raw value or a target utilization"
 
 
 class Autoscalers(Strategy):
-    """Autoscalers: a workload, bounds of its replicas, and metrics."""
+    """Autoscalers: the target workload, bounds on its replicas, and metrics."""
 
     has_generation = False
 
@@ -63,7 +63,7 @@ class Autoscalers(Strategy):
 
 
 class OlderAutoscalers(Autoscalers):
-    """Autoscalers of `autoscaling/v1`: checked in the form in which they are stored."""
+    """Autoscalers of `autoscaling/v1`, which are checked in their stored form."""
 
     def default(self, obj: Object) -> None:
         _STORED.settle(obj)
@@ -146,7 +146,7 @@ def _check_source(path: str, field: str, source: Object) -> list[Cause]:
 
 
 def _described(source: Object) -> Object:
-    """The object that a metric describes; objects of the core group are allowed."""
+    """Return the object that a metric describes; objects of the core group are allowed."""
     described = source.get("describedObject") or {}
     return {**described, "apiVersion": "core/v1"} if "/" not in described.get("apiVersion", "") else described
 

@@ -1,4 +1,4 @@
-"""The rules that a kind may override; the class itself suits kinds without rules of their own.
+"""The rules that a kind may override; the class itself serves kinds without special rules.
 
 The verbs call the methods in this order: `default`, then admission, then `prepare_*`, then `validate_*`. Objects are
 dicts; preparation changes them in place, validation does not.
@@ -46,43 +46,43 @@ class Strategy:
     create_on_update = False
     """True if an update of a missing object creates it."""
     answers_deleted_object = False
-    """True if a deletion is answered with the object, and not with a Status."""
+    """True if a deletion returns the object instead of a Status."""
     is_graceful = False
-    """True if deletion may give the object time to end (pods)."""
+    """True if deletion may have a grace period (pods)."""
     deletes_plainly = False
-    """True if the start of a deletion sets its time and nothing else (kinds with a deletion of their own)."""
+    """True if the start of a deletion sets only its time (kinds with special deletion)."""
     is_named = False
-    """True if a new object that comes without a name is given one (limit ranges)."""
+    """True if a new object without a name gets one (limit ranges)."""
     propagation: Literal["Background", "Foreground", "Orphan"] = "Background"
-    """The treatment of dependents when a deletion does not choose one."""
+    """The default propagation policy of a deletion."""
     selectable: tuple[str, ...] = ()
     """Field selectors beyond `metadata.name` and `metadata.namespace`."""
     deprecated = ""
-    """The warning that every answer about the kind has; empty for none."""
+    """The warning in every response for the kind; empty for none."""
     unowned: Mapping[str, tuple[str, ...]] = {}
-    """Fields that a write does not change, by subresource, where they are not the usual ones."""
+    """Fields that a write does not change, by subresource, if they differ from the default."""
     sources: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    """Paths at which a stored object has a selectable field, unless it is the field's own; the first value counts."""
+    """Paths of selectable fields in stored objects, if they differ from the field; the first value counts."""
     kept_in_status: tuple[str, ...] = ()
-    """Metadata that a write of the status does not change, beside what only the server may say."""
+    """Metadata that a write of the status does not change, besides the metadata that only the server sets."""
     orphan_warning = ""
-    """The warning to those whose deletion does not say what becomes of dependents; empty for none."""
+    """The warning about a deletion without a propagation policy; empty for none."""
     zero_values: Mapping[str, str] = MappingProxyType({})
-    """Values of selectable fields that objects may leave out; empty unless given."""
+    """Default values of selectable fields that objects may omit; the empty string unless listed."""
     are_alike = False
-    """True if many objects are made that differ in their names and variables only (pods)."""
+    """True if many objects differ only in their names and environment variables (pods)."""
     checks_metadata_last = False
-    """True if metadata is only looked at where all else is well."""
+    """True if metadata is checked only if everything else is valid."""
     checks_metadata_between = False
-    """True if metadata is looked at between `validate` and `validate_last`."""
+    """True if metadata is checked between `validate` and `validate_last`."""
     name_problems: Callable[[str], tuple[str, ...]] = staticmethod(subdomain_problems)
     """Return the errors in a name for an object of this kind."""
 
     def default(self, obj: Object) -> None:
-        """Fill in what the caller left out."""
+        """Set defaults."""
 
     def note_times(self, obj: Object, old: Object | None, now: str) -> None:
-        """Fill in times that the caller left out; `old` is the object before, None for a new one."""
+        """Set missing times; `old` is the previous object, None for a new one."""
 
     def prepare_create(self, obj: Object) -> None:
         """Remove fields that a new object may not set."""
@@ -92,14 +92,14 @@ class Strategy:
             obj["metadata"]["generation"] = 1
 
     def prepare_update(self, obj: Object, old: Object) -> None:
-        """Restore fields that an update may not change: the status stays; a change of the rest counts."""
+        """Restore fields that an update may not change, such as the status, and count a change of the rest."""
         if self.has_status:
             keep(obj, old, "status")
         if self.has_generation:
             count_generation(obj, old)
 
     def prepare_status(self, obj: Object, old: Object) -> None:
-        """An update of the status changes nothing else, but for the metadata of most kinds."""
+        """Restore all fields but the status and, for most kinds, the metadata."""
         for field in [name for name in {**old, **obj} if name not in ("status", "metadata", "kind", "apiVersion")]:
             keep(obj, old, field)
         metadata, before = obj["metadata"], old["metadata"]
@@ -117,11 +117,11 @@ class Strategy:
         return []
 
     def validate_last(self, obj: Object) -> list[Cause]:
-        """Return the errors in a new object that are told after those in its metadata."""
+        """Return the errors in a new object that are reported after those in its metadata."""
         return []
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
-        """Return the errors in an updated object; custom resources ignore those in values that did not change."""
+        """Return the errors in an updated object; custom resources ignore those in unchanged values."""
         return self.validate(obj)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -137,7 +137,7 @@ class Strategy:
         return []
 
     def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
-        """Return what may not be meant in an object that was updated."""
+        """Return the warnings about an updated object."""
         return self.warnings(obj) if obj.get("spec") != old.get("spec") else []
 
     def warnings(self, obj: Object) -> list[str]:
@@ -145,14 +145,14 @@ class Strategy:
         return []
 
     def grace_seconds(self, obj: Object, asked: int | None) -> int:
-        """Return the seconds for which a deletion waits for the object to end; only pods take time."""
+        """Return the grace period of a deletion in seconds; not 0 only for pods."""
         return 0
 
     def prepare_delete(self, obj: Object) -> None:
         """Change an object when its deletion starts."""
 
     def field(self, obj: Mapping[str, Any], path: str) -> str:
-        """The value of a selectable field of an object that `read_fields` has read."""
+        """Return the value of a selectable field of an object that `read_fields` has read."""
         for source in self.sources.get(path, (path,)):
             found = text_at(obj, source)
             if found:
@@ -161,16 +161,16 @@ class Strategy:
 
     @cached_property
     def read_fields(self) -> Callable[[bytes], Mapping[str, Any]]:
-        """Reads of a stored object what its selectable fields need."""
+        """Return a reader of the selectable fields of a stored object."""
         return reader_of(source for path in self.selectable for source in self.sources.get(path, (path,)))
 
     def may_go(self, obj: Object) -> bool:
-        """Return True if an object that is being deleted, and has no finalizers left, can be removed."""
+        """Return True if an object that is being deleted and has no finalizers can be removed."""
         return True
 
 
 def keep(obj: Object, old: Mapping[str, Any], field: str) -> None:
-    """Put a field back to what it was."""
+    """Restore the old value of a field."""
     if field in old:
         obj[field] = old[field]
     else:
@@ -178,7 +178,7 @@ def keep(obj: Object, old: Mapping[str, Any], field: str) -> None:
 
 
 def count_generation(obj: Object, old: Object) -> None:
-    """Add one to the generation if anything but metadata and status changed, or deletion was asked for."""
+    """Increment the generation if anything but metadata and status has changed, or deletion was requested."""
     generation = old["metadata"].get("generation", 1)
     parts = {**old, **obj}.keys() - {"metadata", "status", "kind", "apiVersion"}
     changed = any(obj.get(part) != old.get(part) for part in parts)
@@ -186,7 +186,7 @@ def count_generation(obj: Object, old: Object) -> None:
 
 
 def text_at(obj: Mapping[str, Any], path: str) -> str:
-    """The value at a path as field selectors compare it; empty if there is none."""
+    """Return the value at a path as field selectors compare it; empty if missing."""
     value: Any = obj
     for step in path.split("."):
         value = value.get(step) if isinstance(value, Mapping) else None
@@ -196,6 +196,6 @@ def text_at(obj: Mapping[str, Any], path: str) -> str:
 
 
 def spec_of(obj: Mapping[str, Any]) -> Object:
-    """The specification, an empty one if there is none."""
+    """Return the specification, or an empty one if missing."""
     spec = obj.get("spec")
     return spec if isinstance(spec, dict) else {}

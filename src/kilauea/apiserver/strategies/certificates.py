@@ -1,4 +1,4 @@
-"""The rules for certificate signing requests: only their conditions and their certificate can change."""
+"""The rules for certificate signing requests: only their conditions and certificate can change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DECISIONS = ("Approved", "Denied")
 
 
 class SigningRequests(Strategy):
-    """Requests for certificates; who asks is noted in admission."""
+    """Certificate signing requests, whose author is recorded in admission."""
 
     has_generation = False
     selectable = ("spec.signerName",)
@@ -42,7 +42,7 @@ class SigningRequests(Strategy):
         keep(obj, old, "status")
 
     def prepare_part(self, obj: Object, old: Object, subresource: str) -> None:
-        """An approval changes the conditions only."""
+        """Restore all but the conditions in an approval."""
         conditions = (obj.get("status") or {}).get("conditions")
         obj["status"] = dict(old.get("status") or {})
         if conditions is not None:
@@ -62,7 +62,7 @@ class SigningRequests(Strategy):
         return causes + _check_conditions((obj.get("status") or {}).get("conditions") or [])
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
-        """The specification never changes; what was stored is not checked again."""
+        """Check nothing, as the specification never changes and was checked when stored."""
         return []
 
     def validate_part(self, obj: Object, old: Object, subresource: str) -> list[Cause]:
@@ -130,7 +130,7 @@ def _check_usages(usages: list[str]) -> list[Cause]:
 
 
 def _check_signer(path: str, name: str) -> list[Cause]:
-    """A signer is named by a domain and a path."""
+    """Check that the name of a signer is a domain and a path."""
     if not name:
         return [required(path)]
     if name == LEGACY_SIGNER:
@@ -146,7 +146,7 @@ def _check_signer(path: str, name: str) -> list[Cause]:
 
 
 def request_problem(text: str) -> str:
-    """Return what is wrong with a request in base64; empty if it can be read and is signed by its own key."""
+    """Return the error in a request in base64; empty if it can be parsed and is signed with its own key."""
     try:
         content = base64.b64decode(text)
     except (binascii.Error, ValueError):
@@ -156,12 +156,12 @@ def request_problem(text: str) -> str:
     try:
         request = x509.load_pem_x509_csr(content)
         return "" if request.is_signature_valid else "the signature is invalid"
-    except Exception as error:  # the library raises errors of many types for what it cannot read
+    except Exception as error:  # the library raises many types of errors
         return str(error) or "malformed request"
 
 
 def certificate_problem(text: str) -> str:
-    """Return what is wrong with certificates in base64; empty if they can be read."""
+    """Return the error in certificates in base64; empty if they can be parsed."""
     try:
         content = base64.b64decode(text)
     except (binascii.Error, ValueError):

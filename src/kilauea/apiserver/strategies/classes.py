@@ -1,4 +1,4 @@
-"""The rules of small kinds of the cluster: runtime classes, addresses, and API services."""
+"""The rules of small cluster-scoped kinds: runtime classes, IP addresses, and API services."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
 
 
 class RuntimeClasses(Plain):
-    """Runtime classes: a handler that stays, the overhead of pods, and where they can run."""
+    """Runtime classes: an immutable handler, the overhead of pods, and the nodes where they can run."""
 
     unconditional_update = False
 
@@ -59,7 +59,7 @@ def _check_tolerations(path: str, tolerations: list[Object]) -> Iterator[Cause]:
 
 
 def address_name_problems(name: str) -> tuple[str, ...]:
-    """Return the errors in the name of an IPAddress: an address in its canonical form."""
+    """Return the errors in the name of an IPAddress, an address in canonical form."""
     try:
         address = ipaddress.ip_address(name)
     except ValueError:
@@ -71,7 +71,7 @@ def address_name_problems(name: str) -> tuple[str, ...]:
 
 
 class Addresses(Plain):
-    """Addresses of services, each with the object that has it."""
+    """IP addresses of services, each with its object."""
 
     name_problems = staticmethod(address_name_problems)
     selectable = ("spec.parentRef.resource", "spec.parentRef.name", "spec.parentRef.namespace", "spec.parentRef.group")
@@ -92,7 +92,7 @@ class Addresses(Plain):
 
 
 class AddressRanges(Strategy):
-    """Ranges of the addresses of services."""
+    """CIDR ranges of service addresses."""
 
     kept_in_status = METADATA
     has_generation = False
@@ -120,7 +120,7 @@ class AddressRanges(Strategy):
 
 
 class ApiServices(Strategy):
-    """API services: versions of groups, of this server or of others (`kilauea.apiserver.aggregator`)."""
+    """API services: versions of API groups, of this server or another (`kilauea.apiserver.aggregator`)."""
 
     kept_in_status = METADATA
     has_generation = False
@@ -128,7 +128,7 @@ class ApiServices(Strategy):
     name_problems = staticmethod(path_segment_problems)
 
     def prepare_create(self, obj: Object) -> None:
-        """A version without a service is one of this server, and so available."""
+        """Mark a version without a service as available, as this server provides it."""
         super().prepare_create(obj)
         if spec_of(obj).get("service") is None:
             condition = {

@@ -1,4 +1,4 @@
-"""Lists of `metav1.Condition` in the status of objects, as the real server checks them."""
+"""Validation of `metav1.Condition` lists in the status of objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REASON_WORDS = (
 
 
 def check_conditions(path: str, conditions: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
-    """Yield the errors in conditions, of which each type is there once."""
+    """Yield the errors in conditions, whose types must be unique."""
     seen: set[str] = set()
     for number, condition in enumerate(conditions):
         where, name = f"{path}[{number}]", condition.get("type") or ""
@@ -33,7 +33,7 @@ def check_conditions(path: str, conditions: Sequence[Mapping[str, Any]]) -> Iter
 
 
 def _check_rest(path: str, condition: Mapping[str, Any]) -> Iterator[Cause]:
-    """The fields beside the type."""
+    """Yield the errors in all fields but the type."""
     reason = condition.get("reason") or ""
     if condition.get("status") not in STATES:
         yield not_supported(f"{path}.status", condition.get("status") or "", STATES)

@@ -31,7 +31,7 @@ from kilauea.apiserver.strategies.quantities import check_amounts
 from kilauea.apiserver.syntax_errors import json_syntax_error
 
 LARGEST_DATA = 1024 * 1024
-"""Bytes of all values of a ConfigMap or Secret together."""
+"""Maximum total bytes of the values of a ConfigMap or Secret."""
 NAME_LABEL = "kubernetes.io/metadata.name"
 
 
@@ -43,7 +43,7 @@ class Plain(Strategy):
 
 
 class Namespaces(Strategy):
-    """A namespace is active until its deletion starts, and is removed when it has no finalizers left."""
+    """Namespaces: active until deletion starts, and removed when they have no finalizers left."""
 
     has_generation = False
     deletes_plainly = True
@@ -108,7 +108,7 @@ def _check_finalizer(path: str, name: str) -> list[Cause]:
 
 
 class Nodes(Strategy):
-    """Nodes say what they have in their status, which may come with their creation."""
+    """Nodes: their status has their resources, and may be set on creation."""
 
     has_generation = False
     selectable = ("spec.unschedulable",)
@@ -120,7 +120,7 @@ class Nodes(Strategy):
             spec["podCIDRs"] = [spec["podCIDR"]]
 
     def prepare_create(self, obj: Object) -> None:
-        """The status stays: kubelets send it when they register."""
+        """Keep the status, which kubelets send when they register."""
 
     def validate(self, obj: Object) -> list[Cause]:
         causes: list[Cause] = []
@@ -157,7 +157,7 @@ def _bad_effect(path: str, effect: str) -> Cause:
 
 
 def _check_ranges(path: str, ranges: list[str]) -> list[Cause]:
-    """Ranges of the addresses of a node's pods: one of a family."""
+    """Check the pod CIDR ranges of a node: at most one per IP family."""
     causes = []
     for number, text in enumerate(ranges):
         causes += check_name(f"{path}[{number}]", text, cidr_problems(text))
@@ -171,7 +171,7 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 class ConfigMaps(Plain):
-    """Data under keys, which may be made immutable."""
+    """ConfigMaps: data under keys, which may be immutable."""
 
     def validate(self, obj: Object) -> list[Cause]:
         causes: list[Cause] = []
@@ -190,7 +190,7 @@ class ConfigMaps(Plain):
 
 
 class Secrets(Plain):
-    """Secret data under keys; the type cannot change."""
+    """Secrets: data under keys, with an immutable type."""
 
     selectable = ("type",)
 
@@ -226,7 +226,7 @@ _NEEDED_KEYS = {
 
 
 def _check_needed(obj: Object, data: Object) -> list[Cause]:
-    """The data that a secret of a type of Kubernetes itself must have."""
+    """Check that a secret of a built-in type has the required data."""
     kind = obj.get("type", "")
     causes = [required(f"data[{key}]") for key in _NEEDED_KEYS.get(kind, ()) if key not in data]
     if kind in _DOCKER and _DOCKER[kind] in data:
@@ -243,7 +243,7 @@ def _check_needed(obj: Object, data: Object) -> list[Cause]:
 
 
 def _json_problem(coded: str) -> str:
-    """Return the error in JSON that is coded in base64; empty if there is none."""
+    """Return the error in base64-encoded JSON; empty if none."""
     try:
         text = base64.b64decode(coded or "")
     except binascii.Error:
@@ -260,7 +260,7 @@ _TOKEN, _ACCOUNT = "kubernetes.io/service-account-token", "kubernetes.io/service
 
 
 def _absorb_strings(obj: Object) -> None:
-    """`stringData` is only a way to write `data`."""
+    """Move `stringData`, which is write-only, to `data`."""
     strings = obj.pop("stringData", None) or {}
     if strings:
         encoded = {key: base64.b64encode(value.encode()).decode() for key, value in strings.items()}
@@ -281,7 +281,7 @@ def _check_size(path: str, size: int) -> list[Cause]:
 
 
 def _check_immutable(obj: Object, old: Object, parts: tuple[str, ...]) -> list[Cause]:
-    """Check that an immutable object stays so, with all its data."""
+    """Check that an immutable object stays immutable, with unchanged data."""
     if not old.get("immutable"):
         return []
     message = "field is immutable when `immutable` is set"
@@ -290,7 +290,7 @@ def _check_immutable(obj: Object, old: Object, parts: tuple[str, ...]) -> list[C
 
 
 class Events(Plain):
-    """Events may be created by an update, and are never checked against the object that they are about for long."""
+    """Events, which an update may create."""
 
     create_on_update = True
     name_problems = staticmethod(path_segment_problems)
@@ -311,12 +311,12 @@ class Events(Plain):
 
 
 def _new_path(path: str) -> str:
-    """The path of a field of an event in `events.k8s.io`."""
+    """Return the path of a field of an event in `events.k8s.io`."""
     return path.replace("involvedObject", "regarding").replace("reportingComponent", "reportingController")
 
 
 class NewEvents(Events):
-    """Events of `events.k8s.io`: the same objects under other names, and with stricter rules."""
+    """Events of `events.k8s.io`: the same objects with other field names and stricter rules."""
 
     name_problems = staticmethod(subdomain_problems)
     checks_metadata_last = False
@@ -351,12 +351,12 @@ _OF_OLD_EVENTS = {
     "deprecatedCount": "count",
     "deprecatedSource": "source",
 }
-"""Fields that new events must not have, and their names in the other version, by which they are told."""
+"""Fields that new events must not have, and their names in the other version, used in messages."""
 _LONGEST_WORD, _LONGEST_NOTE = 128, 1024
 
 
 def _check_about(obj: Object, about: Object) -> list[Cause]:
-    """An event is in the namespace of its object; one with a time of its own can be about that of another."""
+    """Check that an event is in the namespace of its object; one with an eventTime may be in another."""
     namespace, named = obj["metadata"].get("namespace", ""), about.get("namespace") or ""
     if obj.get("eventTime"):
         wrong = not named and namespace not in ("default", "kube-system")
@@ -366,7 +366,7 @@ def _check_about(obj: Object, about: Object) -> list[Cause]:
 
 
 def _check_report(obj: Object, controller: str, note: str) -> list[Cause]:
-    """Check who reports which action and why, of an event with a time of its own, in fields of these names."""
+    """Check controller, action and reason of an event with an eventTime, in fields with these names."""
     name = obj.get(controller) or ""
     causes = [] if name else [required(controller)]
     causes += check_name(controller, name, qualified_name_problems(name))
@@ -382,7 +382,7 @@ def _check_report(obj: Object, controller: str, note: str) -> list[Cause]:
 
 
 def _check_series(series: Object | None) -> list[Cause]:
-    """The repetitions of an event: more than one, and the time of the last."""
+    """Check the series of an event: a count above one, and the time of the last."""
     if series is None:
         return []
     causes = [] if series.get("count", 0) >= 2 else [invalid_value("series.count", "", "should be at least 2")]

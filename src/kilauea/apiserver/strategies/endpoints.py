@@ -27,15 +27,15 @@ MAX_ENDPOINTS, MAX_ADDRESSES, MAX_PORTS = 1000, 100, 20_000
 
 
 class Endpoints(Plain):
-    """Endpoints, the older form, of which a service has one object."""
+    """Endpoints, the older kind, with one object per service."""
 
     deprecated = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 
     def __init__(self, *, loopback: bool = False) -> None:
-        """Rules for endpoints.
+        """Create the rules for endpoints.
 
         Args:
-            loopback: True if they may have loopback addresses, as the pods of a cluster on one machine do.
+            loopback: True to allow loopback addresses, which the pods of a cluster on one machine have.
         """
         self._loopback = loopback
 
@@ -47,16 +47,16 @@ class Endpoints(Plain):
 
 
 class EndpointSlices(Strategy):
-    """Slices of the endpoints of a service, all of one type of address, which stays."""
+    """Slices of the endpoints of a service, with a single, immutable address type."""
 
     has_status = False
 
     def __init__(self, *, loopback: bool = False) -> None:
-        """Rules for slices, whose addresses may be of loopback or not."""
+        """Create the rules for slices, with or without loopback addresses."""
         self._loopback = loopback
 
     def prepare_update(self, obj: Object, old: Object) -> None:
-        """Count changes of the content, and of labels."""
+        """Count changes of the content and of labels."""
         before = old["metadata"].get("generation", 1)
         changed = any(obj.get(part) != old.get(part) for part in ("endpoints", "ports", "addressType"))
         changed = changed or obj["metadata"].get("labels") != old["metadata"].get("labels")
@@ -102,7 +102,7 @@ def _check_address(path: str, address: Object, loopback: bool) -> list[Cause]:
 
 
 def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return an IP address; None if the text is not one."""
+    """Parse an IP address; return None if the text is not one."""
     try:
         return ipaddress.ip_address(text)
     except ValueError:
@@ -110,7 +110,7 @@ def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | 
 
 
 def check_endpoint_address(path: str, text: str, loopback: bool) -> list[Cause]:
-    """An address that other machines can reach; or, if all pods are on this one, one of loopback."""
+    """Check that other machines can reach an address; loopback is allowed if all pods are on this one."""
     address = parse_address(text)
     if address is None:
         return [invalid_value(path, text, "must be a valid IP address")]
@@ -189,7 +189,7 @@ def _check_endpoint(path: str, endpoint: Object, kind: str, loopback: bool) -> l
 
 
 def _check_hints(path: str, hints: Object) -> list[Cause]:
-    """Zones and nodes whose pods should use an endpoint."""
+    """Check the zones and nodes whose pods should use an endpoint."""
     causes: list[Cause] = []
     for part, problems in (("forZones", label_value_problems), ("forNodes", subdomain_problems)):
         names: set[str] = set()

@@ -15,12 +15,12 @@ from kilauea.apiserver.status import Cause
 Raw = Mapping[str, Any]
 _NAMES = {"null": "null_type"}
 _MISSING = {"spec.auditAnnotations": "valueExpression is not specified"}
-"""Messages about an expression that is missing, by the list that it is in."""
+"""Messages about a missing expression, by its list."""
 MOST_CONDITIONS = 64
 
 
 def typed_problems(text: str, path: str, scope: Mapping[str, Type], *wanted: str) -> Iterator[Cause]:
-    """The error of an expression that is missing, has wrong types, or another type than is wanted of it."""
+    """Yield the error of an expression that is missing, has type errors, or has another type than wanted."""
     if not text.strip():
         yield required(path, _MISSING.get(path.rpartition(".")[0].partition("[")[0], "expression is not specified"))
         return
@@ -36,7 +36,7 @@ def typed_problems(text: str, path: str, scope: Mapping[str, Type], *wanted: str
 
 
 def weight_of(value: Any) -> int:
-    """The characters of all texts below a field named `expression`, or one ending in `Expression`."""
+    """Return the characters of all strings below fields named `expression` or `...Expression`."""
     if isinstance(value, dict):
         texts = (each for key, each in value.items() if key.endswith(("expression", "Expression")))
         own = sum(len(each) for each in texts if isinstance(each, str))
@@ -45,7 +45,7 @@ def weight_of(value: Any) -> int:
 
 
 def conditions_problems(conditions: Sequence[Raw], path: str, params: Type | None = None) -> Iterator[Cause]:
-    """The errors in match conditions: expressions that cannot be evaluated, and their names."""
+    """Yield the errors in match conditions: expressions that cannot be evaluated, and names."""
     if len(conditions) > MOST_CONDITIONS:
         yield too_many(path, len(conditions), MOST_CONDITIONS)
     scope = variables_of(params=params)

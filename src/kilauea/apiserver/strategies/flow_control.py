@@ -19,7 +19,7 @@ _RULE_WORDS = {
 
 
 class FlowSchemas(Strategy):
-    """Flow schemas: which requests belong to which priority level."""
+    """Flow schemas, which assign requests to priority levels."""
 
     kept_in_status = METADATA
 
@@ -126,7 +126,7 @@ def _check_resources(path: str, rule: Object) -> list[Cause]:
 
 
 class PriorityLevels(Strategy):
-    """Priority levels: how many requests of a level are served at a time, and what the others do."""
+    """Priority levels, which limit concurrent requests, and queue or reject others."""
 
     kept_in_status = METADATA
 

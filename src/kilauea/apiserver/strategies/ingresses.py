@@ -43,7 +43,7 @@ class Ingresses(Strategy):
         return causes
 
     def _check_annotation(self, obj: Object, name: str) -> list[Cause]:
-        """The older annotation says the same as the field; checked for new objects only."""
+        """Check that the older annotation matches the field; for new objects only."""
         given = (obj["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION, name)
         if given == name or obj["metadata"].get("generation", 1) != 1:
             return []
@@ -133,7 +133,7 @@ def _check_backend_port(path: str, port: Object) -> list[Cause]:
 
 
 def check_reference(path: str, reference: Object) -> list[Cause]:
-    """An object as group, kind and name."""
+    """Check a reference with group, kind and name."""
     causes: list[Cause] = []
     if reference.get("apiGroup") is not None:
         causes += check_name(f"{path}.apiGroup", reference["apiGroup"], subdomain_problems(reference["apiGroup"]))
@@ -141,7 +141,7 @@ def check_reference(path: str, reference: Object) -> list[Cause]:
 
 
 class IngressClasses(Strategy):
-    """Classes of ingresses: the controller stays."""
+    """Ingress classes, whose controller is immutable."""
 
     has_status = False
 
@@ -159,7 +159,7 @@ class IngressClasses(Strategy):
 
 
 def check_controller(path: str, controller: str) -> list[Cause]:
-    """The name of the controller of an object, below a domain."""
+    """Check that the name of a controller has a domain prefix."""
     if not controller:
         return [required(path)]
     domain, slash, rest = controller.partition("/")

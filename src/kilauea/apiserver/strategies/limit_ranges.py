@@ -1,4 +1,4 @@
-"""The rules for limit ranges: their values must not contradict each other, or no object could comply."""
+"""The rules for limit ranges, whose values must be consistent so that objects can comply."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TYPES = ("Container", "PersistentVolumeClaim", "Pod")
 _PARTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 _NAMES = frozenset({"cpu", "memory", "ephemeral-storage", "storage"})
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
-"""Resources of containers that may be promised more than once."""
+"""Resources of containers that may be overcommitted."""
 _ORDER = (
     ("min", "max", "min", "min value {} is greater than max value {}"),
     ("min", "defaultRequest", "defaultRequest", "min value {} is greater than default request value {}"),
@@ -26,13 +26,13 @@ _ORDER = (
     ("min", "default", "default", "min value {} is greater than default value {}"),
     ("default", "max", "default", "default value {} is greater than max value {}"),
 )
-"""Pairs of limits of which the first may not be above the second, the field of the error, and its message."""
+"""Pairs of limits, the first of which may not exceed the second, with the field of the error and its message."""
 _SHOWN = {"default": {"min": "min", "default": "max"}}
-"""Of a default that is out of bounds the real server shows the bound."""
+"""The value in errors about a default that is out of bounds: the bound, as in the real server."""
 
 
 class LimitRanges(Plain):
-    """Limits and defaults for what is in a namespace."""
+    """Limit ranges: limits and defaults for the objects of a namespace."""
 
     is_named = True
 
@@ -57,7 +57,7 @@ def _check_type(path: str, kind: str) -> list[Cause]:
 
 
 def _check_limit(path: str, kind: str, limit: Object) -> Iterator[Cause]:
-    """The limits of one type of thing."""
+    """Check the limits of one type, such as Container."""
     parts = {part: limit.get(part) or {} for part in _PARTS}
     if kind == "Pod":
         for part in ("default", "defaultRequest"):
@@ -75,7 +75,7 @@ def _check_limit(path: str, kind: str, limit: Object) -> Iterator[Cause]:
 
 
 def check_resource_name(path: str, kind: str, name: str) -> Iterator[Cause]:
-    """The name of a resource, which for pods and containers must be one that these can ask for."""
+    """Check the name of a resource, which pods and containers must be able to request."""
     for problem in qualified_name_problems(name):
         yield invalid_value(path, name, problem)
     if qualified_name_problems(name):
@@ -90,7 +90,7 @@ def check_resource_name(path: str, kind: str, name: str) -> Iterator[Cause]:
 
 
 def _check_figures(path: str, name: str, given: dict[str, Any]) -> Iterator[Cause]:
-    """The figures for one resource, against each other."""
+    """Check that the values for one resource are consistent."""
     figures = {part: amount(str(text)) for part, text in given.items()}
     for low, high, told, message in _ORDER:
         below, above = figures.get(low), figures.get(high)
@@ -105,7 +105,7 @@ def _check_figures(path: str, name: str, given: dict[str, Any]) -> Iterator[Caus
 
 
 def _check_ratio(path: str, given: dict[str, Any], figures: dict[str, Fraction | None]) -> Iterator[Cause]:
-    """Check that limits are not too far above requests."""
+    """Check the maximum ratio of limit to request."""
     ratio, low, high = (figures.get(part) for part in ("maxLimitRequestRatio", "min", "max"))
     text = given.get("maxLimitRequestRatio")
     if ratio is not None and ratio < 1:

@@ -1,4 +1,4 @@
-"""Checks of paths that must stay within a volume or a folder."""
+"""Checks of paths that must stay within a volume or a directory."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ _MODE_WORDS = "must be a number between 0 and 0777 (octal), both inclusive"
 
 
 def check_no_way_up(path: str, place: str) -> Iterator[Cause]:
-    """No part of a path leads to the folder above."""
+    """Check that a path has no `..` element."""
     if ".." in place.split("/"):
         yield invalid_value(path, place, "must not contain '..'")
 
 
 def check_descending(path: str, place: str) -> Iterator[Cause]:
-    """A path that starts somewhere below and stays there."""
+    """Check that a path is relative and has no `..` element."""
     if place.startswith("/"):
         yield invalid_value(path, place, "must be a relative path")
     yield from check_no_way_up(path, place)
 
 
 def check_unreserved(path: str, place: str) -> Iterator[Cause]:
-    """The same, and its first name is not one of those that only the kubelet uses."""
+    """Check that a path also does not start with a name reserved for the kubelet."""
     yield from check_descending(path, place)
     if place.startswith("..") and not place.startswith("../"):
         yield invalid_value(path, place, "must not start with '..'")
 
 
 def check_mode(path: str, mode: int | None) -> Iterator[Cause]:
-    """The rights of a file, where there are some."""
+    """Check the mode bits of a file, if set."""
     if mode is not None and not 0 <= mode <= MAX_MODE:
         yield invalid_value(path, mode, _MODE_WORDS)

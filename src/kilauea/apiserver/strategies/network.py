@@ -18,14 +18,14 @@ from kilauea.apiserver.strategies.service_parts import (
 )
 
 _NOT_HEADLESS: Mapping[str, Any] = {"loadBalancerIP": "", "externalIPs": [], "sessionAffinity": "None"}
-"""Fields without effect in a service without an address, and their usual values."""
+"""Fields without effect in a headless service, and their default values."""
 
 
 _TOLD = {"sessionAffinity": "SessionAffinity"}
 
 
 class Services(Strategy):
-    """Services; their addresses are given out by `kilauea.apiserver.admission.service_addresses`."""
+    """Services; `kilauea.apiserver.admission.service_addresses` assigns their addresses."""
 
     has_generation = False
     answers_deleted_object = True
@@ -50,7 +50,7 @@ class Services(Strategy):
         _keep_node_ports(spec, before)
 
     def validate(self, obj: Object) -> list[Cause]:
-        """Return the errors in a new service; those in its addresses hide all others."""
+        """Return the errors in a new service; errors in its addresses hide all others."""
         return [*check_addresses(spec_of(obj))] or [*check_service(spec_of(obj))]
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
@@ -58,7 +58,7 @@ class Services(Strategy):
         return self.validate(obj)
 
     def warnings(self, obj: Object) -> list[str]:
-        """Return the warnings about fields that are old or have no effect."""
+        """Return the warnings about fields that are deprecated or have no effect."""
         spec, found = spec_of(obj), list[str]()
         if spec.get("externalIPs"):
             found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
@@ -92,7 +92,7 @@ class Services(Strategy):
 
 
 def _keep_node_ports(spec: Object, before: Object) -> None:
-    """Ports that do not say keep the port of the node that they had."""
+    """Keep the node port of ports that do not set one."""
     had = {(port.get("port"), port.get("protocol")): port.get("nodePort") for port in before.get("ports") or []}
     if spec.get("type") in ("NodePort", "LoadBalancer"):
         for port in spec.get("ports") or []:
@@ -102,7 +102,7 @@ def _keep_node_ports(spec: Object, before: Object) -> None:
 
 
 def _drop_left_over(spec: Object, before: Object) -> None:
-    """Take out what the type before had, the new one has not, and the change leaves as it was."""
+    """Remove unchanged fields of the old type that the new type does not have."""
     if spec.get("type") not in WITH_NODE_PORTS and before.get("type") in WITH_NODE_PORTS:
         had = [port.get("nodePort") for port in before.get("ports") or []]
         if [port.get("nodePort") for port in spec.get("ports") or []] == had:

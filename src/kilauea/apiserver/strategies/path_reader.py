@@ -1,4 +1,4 @@
-"""Reads some values of a stored object and skips the rest, which is much faster."""
+"""A reader of some values of a stored object, which skips the rest and is much faster."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _whole = msgspec.json.Decoder(_Part).decode
 
 
 def reader_of(paths: Iterable[str]) -> Callable[[bytes], _Part]:
-    """Return a decoder of objects that keeps the values at some paths; it keeps all where they have no such form.
+    """Return a decoder that keeps only the values at some paths; it keeps everything in an object of unexpected types.
 
     Args:
-        paths: steps with dots between them.
+        paths: field names separated by dots.
     """
     tree: _Part = {}
     for path in paths:
@@ -23,7 +23,7 @@ def reader_of(paths: Iterable[str]) -> Callable[[bytes], _Part]:
         part: Any = tree
         for step in above:
             part = part.setdefault(step, {})
-            if part is Any:  # another path ends here, so all below is read
+            if part is Any:  # another path ends here, so everything below is read
                 break
         else:
             part[last] = Any
@@ -32,7 +32,7 @@ def reader_of(paths: Iterable[str]) -> Callable[[bytes], _Part]:
     def decode(value: bytes) -> _Part:
         try:
             found: _Part = read(value)
-        except msgspec.ValidationError:  # a text on the way to a value, say: schemas can leave this open
+        except msgspec.ValidationError:  # for example a string in place of an object, which schemas may allow
             return _whole(value)
         return found
 
@@ -40,6 +40,6 @@ def reader_of(paths: Iterable[str]) -> Callable[[bytes], _Part]:
 
 
 def _form(part: _Part) -> Any:
-    """The type of an object in which each part may be missing or null."""
+    """Return the type of an object in which each part may be missing or null."""
     fields = {step: below if below is Any else _form(below) | None for step, below in part.items()}
     return TypedDict("Part", fields, total=False)  # type: ignore[operator]

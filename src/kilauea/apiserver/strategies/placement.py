@@ -28,13 +28,13 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _TOLERATED = ("Equal", "Exists")
 _COMPARED = ("Lt", "Gt")
-"""Operators of tolerations that need a feature gate which is off; the real server names them in its refusal."""
+"""Operators of tolerations behind a disabled feature gate; the real server lists them in its error."""
 _SPREAD, _INCLUSION = ("DoNotSchedule", "ScheduleAnyway"), ("Honor", "Ignore")
 _NO_SELECTOR = "must not be specified when labelSelector is not set"
 
 
 def check_affinity(path: str, affinity: Object) -> list[Cause]:
-    """All kinds of affinity."""
+    """Check all kinds of affinity."""
     causes = _check_node_affinity(f"{path}.nodeAffinity", affinity.get("nodeAffinity") or {})
     for part in ("podAffinity", "podAntiAffinity"):
         causes += _check_pod_affinity(f"{path}.{part}", affinity.get(part) or {})
@@ -60,7 +60,7 @@ def _check_weight(path: str, weight: Any) -> list[Cause]:
 
 
 def check_node_selector(path: str, selector: Object) -> list[Cause]:
-    """A node selector: at least one term, each of them well formed."""
+    """Check that a node selector has at least one term, and that all terms are valid."""
     terms = selector.get("nodeSelectorTerms") or []
     if not terms:
         return [required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
@@ -137,7 +137,7 @@ def _check_pod_term(path: str, term: Object) -> list[Cause]:
 
 
 def _check_keys(path: str, term: Object) -> list[Cause]:
-    """Labels that other pods share with the pod, or do not."""
+    """Check the label keys that other pods must match or mismatch."""
     same, other = term.get("matchLabelKeys") or [], term.get("mismatchLabelKeys") or []
     causes: list[Cause] = []
     for field, keys in (("matchLabelKeys", same), ("mismatchLabelKeys", other)):
@@ -152,7 +152,7 @@ def _check_keys(path: str, term: Object) -> list[Cause]:
 
 
 def check_tolerations(path: str, tolerations: list[Object]) -> list[Cause]:
-    """The taints of nodes that a pod tolerates."""
+    """Check the tolerations of a pod."""
     return [
         cause
         for number, each in enumerate(tolerations)
@@ -165,11 +165,11 @@ _USUAL = tuple(
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     for key in ("not-ready", "unreachable")
 )
-"""Tolerations that admission gives to all pods."""
+"""Tolerations that admission adds to all pods."""
 
 
 def check_toleration(path: str, toleration: Object) -> list[Cause]:
-    """One toleration."""
+    """Check one toleration."""
     causes: list[Cause] = []
     key, operator, value = (toleration.get(part) or "" for part in ("key", "operator", "value"))
     if key:
@@ -197,7 +197,7 @@ def check_toleration(path: str, toleration: Object) -> list[Cause]:
 
 
 def check_spread(path: str, constraints: list[Object]) -> list[Cause]:
-    """The spread of pods over topologies: one constraint for each key and way."""
+    """Check topology spread constraints: unique by topology key and unsatisfiable action."""
     causes: list[Cause] = []
     kinds = [(each.get("topologyKey", ""), each.get("whenUnsatisfiable", "")) for each in constraints]
     for number, constraint in enumerate(constraints):
@@ -223,7 +223,7 @@ def _check_constraint(path: str, constraint: Object) -> list[Cause]:
 
 
 def _check_rules(path: str, constraint: Object) -> list[Cause]:
-    """The rules for the nodes and pods that count."""
+    """Check the policies for the nodes and pods that count."""
     causes: list[Cause] = []
     domains, when = constraint.get("minDomains"), constraint.get("whenUnsatisfiable", "")
     if domains is not None:

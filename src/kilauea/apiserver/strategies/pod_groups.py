@@ -26,13 +26,13 @@ class Workloads(Strategy):
     has_generation = False
 
     def prepare_create(self, obj: Object) -> None:
-        """Drop what the real server knows only with a feature gate that is off by default."""
+        """Remove fields that the real server has behind a feature gate that is off by default."""
         super().prepare_create(obj)
         for template in spec_of(obj).get("podGroupTemplates") or ():
             template.pop("resourceClaims", None)
 
     def prepare_update(self, obj: Object, old: Object) -> None:
-        """Drop the same."""
+        """Remove the same fields."""
         super().prepare_update(obj, old)
         for template in spec_of(obj).get("podGroupTemplates") or ():
             template.pop("resourceClaims", None)
@@ -62,7 +62,7 @@ class Workloads(Strategy):
 
 
 class PodGroups(Strategy):
-    """Pod groups: only the status changes, which schedulers write."""
+    """Pod groups, of which only the status changes, written by schedulers."""
 
     kept_in_status = METADATA
     has_generation = False
@@ -74,12 +74,12 @@ class PodGroups(Strategy):
             spec.setdefault("disruptionMode", MODES[0])
 
     def prepare_create(self, obj: Object) -> None:
-        """Drop what the real server knows only with a feature gate that is off by default."""
+        """Remove fields that the real server has behind a feature gate that is off by default."""
         super().prepare_create(obj)
         spec_of(obj).pop("resourceClaims", None)
 
     def prepare_update(self, obj: Object, old: Object) -> None:
-        """Drop the same."""
+        """Remove the same fields."""
         super().prepare_update(obj, old)
         spec_of(obj).pop("resourceClaims", None)
 
@@ -97,7 +97,7 @@ class PodGroups(Strategy):
 
 
 def check_group(path: str, spec: Object) -> list[Cause]:
-    """The fields that a pod group and a template of one share."""
+    """Check the fields that pod groups and their templates share."""
     causes = _check_policy(f"{path}.schedulingPolicy", spec.get("schedulingPolicy") or {})
     topology = (spec.get("schedulingConstraints") or {}).get("topology") or ()
     place = f"{path}.schedulingConstraints.topology"
@@ -118,7 +118,7 @@ def check_group(path: str, spec: Object) -> list[Cause]:
 
 
 def _check_policy(path: str, policy: Object) -> list[Cause]:
-    """Exactly one policy."""
+    """Check that exactly one policy is set."""
     given, names = [name for name in POLICIES if policy.get(name) is not None], "`basic`, `gang`"
     if not given:
         return [invalid_value(path, "", f"must specify one of: {names}")]
@@ -160,7 +160,7 @@ def _too_many(path: str, count: int, most: int) -> Cause:
 
 
 def _as_written(template: Object) -> dict[str, Any]:
-    """A template as the real server shows it."""
+    """Return a template as the real server shows it."""
     fields = ("name", "schedulingPolicy")
     return {field: template.get(field) for field in fields} | {
         "schedulingConstraints": template.get("schedulingConstraints")

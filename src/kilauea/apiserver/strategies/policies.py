@@ -24,14 +24,14 @@ _PATCHES = {
     "JSONPatch": ("jsonPatch", "applyConfiguration"),
     "ApplyConfiguration": ("applyConfiguration", "jsonPatch"),
 }
-"""By form of a patch: the field that it is in, and the other one."""
+"""The field of each patch type, and the other field."""
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _MUTABLE = ("*", "CONNECT", "CREATE", "UPDATE")
 MOST_ANNOTATIONS = 20
 
 
 def _checked(obj: Object) -> Object:
-    """The parts of a policy that are checked, which are the same at each try to write it."""
+    """Return the checked parts of a policy, which are the same in each attempt to write it."""
     return {"name": obj["metadata"].get("name") or "", "spec": obj.get("spec")}
 
 
@@ -40,7 +40,7 @@ def _params(spec: Raw) -> Type | None:
 
 
 def _variables(spec: Raw) -> Iterator[Cause]:
-    """The errors in the variables that a policy composes."""
+    """Yield the errors in the variables of a policy."""
     known, composed = variables_of(params=_params(spec)), spec.get("variables") or ()
     for number, each in enumerate(composed):
         path, name = f"spec.variables[{number}].expression", each.get("name") or ""
@@ -56,7 +56,7 @@ def _variables(spec: Raw) -> Iterator[Cause]:
 
 
 def _untyped(text: str, path: str) -> Iterator[Cause]:
-    """The error of an expression that makes patches: its literals are typed when it is evaluated."""
+    """Yield the error in a patch expression, whose literals are typed only when it is evaluated."""
     try:
         compiled(plain_literals(text).strip(), _NAMES)
     except CelError as error:
@@ -93,7 +93,7 @@ def check_validating_policy(obj: Object) -> list[Cause]:
 
 
 def _validation(each: Raw, path: str, scope: Mapping[str, Type], silent: Mapping[str, Type]) -> Iterator[Cause]:
-    """The errors in one validation: its expression, its message and its reason."""
+    """Yield the errors in one validation: its expression, message and reason."""
     yield from typed_problems(each.get("expression") or "", f"{path}.expression", scope, "bool")
     message, made = each.get("message") or "", each.get("messageExpression") or ""
     if made.strip():
@@ -108,7 +108,7 @@ def _validation(each: Raw, path: str, scope: Mapping[str, Type], silent: Mapping
 
 
 def _annotations(annotations: Sequence[Raw], policy: str, scope: Mapping[str, Type]) -> Iterator[Cause]:
-    """The errors in the annotations that a policy gives to audits."""
+    """Yield the errors in the audit annotations of a policy."""
     if len(annotations) > MOST_ANNOTATIONS:
         yield invalid_value("spec.auditAnnotations", annotations, f"must not have more than {MOST_ANNOTATIONS} items")
     keys: set[str] = set()
@@ -148,7 +148,7 @@ def check_mutating_policy(obj: Object) -> list[Cause]:
 
 
 def _mutation(mutation: Raw, path: str) -> Iterator[Cause]:
-    """The errors in one mutation: a patch in the form that it names, and no other."""
+    """Yield the errors in one mutation, which must have a patch only of the named type."""
     kind = mutation.get("patchType") or ""
     if not kind:
         yield required(f"{path}.patchType")
@@ -167,7 +167,7 @@ def _mutation(mutation: Raw, path: str) -> Iterator[Cause]:
 
 
 def _heads(spec: Raw, operations: Sequence[str] = OPERATIONS) -> Iterator[Cause]:
-    """The errors in what both kinds of policies have: failures, parameters, constraints and conditions."""
+    """Yield the errors in the common fields: failure policy, parameters, constraints and conditions."""
     yield from check_word("spec.failurePolicy", spec.get("failurePolicy"), ("Fail", "Ignore"))
     if spec.get("paramKind") is not None:
         yield from _kind(spec["paramKind"], "spec.paramKind")

@@ -22,12 +22,12 @@ SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critica
 
 
 class PriorityClasses(Strategy):
-    """Priority classes: the value never changes; names and values above a billion belong to the system."""
+    """Priority classes: the value is immutable; some names, and values above a billion, are reserved for the system."""
 
     has_status = False
 
     def prepare_update(self, obj: Object, old: Object) -> None:
-        """The generation stays as it was made."""
+        """Keep the generation."""
         keep(obj["metadata"], old["metadata"], "generation")
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -59,7 +59,7 @@ class PriorityClasses(Strategy):
 
 
 class Budgets(Strategy):
-    """Pod disruption budgets: a minimum that stays or a maximum that goes, not both."""
+    """Pod disruption budgets, with either `minAvailable` or `maxUnavailable`."""
 
     unconditional_update = False
     name_problems = staticmethod(path_segment_problems)
@@ -88,13 +88,13 @@ class Budgets(Strategy):
 
 
 class Leases(Plain):
-    """Leases, by which one of several is elected."""
+    """Leases, for leader election."""
 
     unconditional_update = False
     create_on_update = True
 
     def prepare_create(self, obj: Object) -> None:
-        """Drop what the real server knows only with a feature gate that is off by default."""
+        """Remove fields that the real server has behind a feature gate that is off by default."""
         super().prepare_create(obj)
         for field in ("strategy", "preferredHolder"):
             spec_of(obj).pop(field, None)

@@ -40,7 +40,7 @@ class PolicyBindings(Strategy):
 
 
 class ValidatingBindings(PolicyBindings):
-    """Bindings of validating policies, which say what happens to a request that is not valid."""
+    """Bindings of validating policies, which have the actions for invalid requests."""
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a binding."""

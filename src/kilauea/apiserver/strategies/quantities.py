@@ -16,7 +16,7 @@ NEGATIVE = "must be greater than or equal to 0"
 
 @remembered(4096, 64)
 def amount(text: str) -> Fraction | None:
-    """The number that a quantity stands for, to a thousandth where it is not too large for that; None if it is none."""
+    """Return the value of a quantity, rounded to thousandths unless it is too large; None if it is invalid."""
     try:
         return Fraction(parse_milli(text), 1000)
     except QuantityError:
@@ -28,7 +28,7 @@ def amount(text: str) -> Fraction | None:
 
 
 def check_amounts(path: str, amounts: dict[str, Any]) -> list[Cause]:
-    """Names and amounts of a resource list."""
+    """Check the names and amounts of a resource list."""
     causes: list[Cause] = []
     for name, text in amounts.items():
         causes += [invalid_value(path, name, each) for each in qualified_name_problems(name)]

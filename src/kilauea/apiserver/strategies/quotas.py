@@ -35,7 +35,7 @@ _APPLIES = {
     "Terminating": _COMPUTE,
     "VolumeAttributesClass": _STORAGE,
 }
-"""By scope: the resources that can be limited in it."""
+"""The resources that can be limited in each scope."""
 _OPPOSITES = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 _ONLY_EXISTS = _APPLIES.keys() - {"PriorityClass", "VolumeAttributesClass"}
 _EXISTS_WORDS = (
@@ -72,7 +72,7 @@ class Quotas(Strategy):
 
 
 def _check_limit(path: str, name: str, text: object) -> Iterator[Cause]:
-    """One limit: the name of what it limits, and the amount."""
+    """Check the name and the amount of one limit."""
     problems = qualified_name_problems(name)
     yield from check_name(path, name, problems)
     if "/" not in name:
@@ -89,7 +89,7 @@ def _check_limit(path: str, name: str, text: object) -> Iterator[Cause]:
 
 
 def _is_count(name: str) -> bool:
-    """True for objects, and for resources of other domains, of which there are no parts."""
+    """Return True for counts of objects and for extended resources, which are integers."""
     domain = name.partition("/")[0]
     foreign = "/" in name and not domain.endswith("kubernetes.io") and not domain.startswith("requests.")
     return name in COUNTED_RESOURCES or (foreign and ".storageclass." not in domain)

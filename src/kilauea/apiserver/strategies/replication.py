@@ -51,7 +51,7 @@ class ReplicationControllers(Strategy):
 
 
 class PodTemplates(Strategy):
-    """Templates of pods as objects of their own."""
+    """Standalone pod templates."""
 
     has_status = False
 

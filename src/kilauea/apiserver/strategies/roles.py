@@ -26,7 +26,7 @@ class Roles(Plain):
 
     name_problems = staticmethod(path_segment_problems)
     of_namespace = True
-    """True if their rules cannot be about other paths than those of resources."""
+    """True if rules cannot have non-resource URLs."""
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in the rules of a role."""
@@ -35,7 +35,7 @@ class Roles(Plain):
 
 
 class ClusterRoles(Roles):
-    """Cluster roles, which may be put together of others."""
+    """Cluster roles, which may aggregate others."""
 
     of_namespace = False
 
@@ -78,7 +78,7 @@ def _check_rule(path: str, rule: Object, of_namespace: bool) -> Iterator[Cause]:
 
 
 class RoleBindings(Plain):
-    """Bindings of roles: whom they bind may change, to which role not."""
+    """Role bindings: their subjects may change, but not their role."""
 
     name_problems = staticmethod(path_segment_problems)
     roles: tuple[str, ...] = ("Role", "ClusterRole")

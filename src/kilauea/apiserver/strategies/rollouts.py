@@ -1,4 +1,4 @@
-"""Checks of update strategies of workloads: how many pods may be unavailable or surplus, and what is kept."""
+"""Checks of update strategies of workloads: unavailable and surplus pods, and retention of claims."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ _ROLLING = "RollingUpdate"
 
 
 def share_of(value: Any) -> int | None:
-    """The number before `%`; None if a value is not a share."""
+    """Return the number before `%`; None if a value is not a percentage."""
     return whole_number(value[:-1]) if isinstance(value, str) and value.endswith("%") else None
 
 
 def check_amount(path: str, value: Any) -> list[Cause]:
-    """A number of pods or a share of them, where there is one."""
+    """Check a number or percentage of pods, if set."""
     if isinstance(value, str):
         return [] if share_of(value) is not None else [invalid_value(path, value, _PERCENTAGE_WORDS)]
     return check_not_negative(path, value)
 
 
 def check_share(path: str, value: Any) -> list[Cause]:
-    """A share of at most all pods, if it is a share."""
+    """Check that a percentage is at most 100."""
     share = share_of(value)
     return [invalid_value(path, value, "must not be greater than 100%")] if share is not None and share > 100 else []
 
 
 def _is_none(value: Any) -> bool:
-    """True for no pods; the real server takes a text that is not a share for none."""
+    """Return True for zero pods; the real server takes a string that is not a percentage as zero."""
     return value == 0 or value is None or (isinstance(value, str) and not share_of(value))
 
 
 def check_deployment_strategy(path: str, strategy: Object) -> Iterator[Cause]:
-    """The errors in the strategy of a deployment."""
+    """Yield the errors in the strategy of a deployment."""
     kind, rolling, where = strategy.get("type", ""), strategy.get("rollingUpdate"), f"{path}.rollingUpdate"
     if kind == "Recreate":
         if rolling is not None:
@@ -68,12 +68,12 @@ def check_deployment_strategy(path: str, strategy: Object) -> Iterator[Cause]:
 
 
 def _capital(obj: Object, *fields: str) -> Object:
-    """Fields as the real server shows them in errors."""
+    """Return fields as the real server shows them in errors."""
     return {field[0].upper() + field[1:]: obj.get(field) for field in fields}
 
 
 def check_daemon_update(path: str, strategy: Object) -> Iterator[Cause]:
-    """The errors in the update strategy of a daemon set."""
+    """Yield the errors in the update strategy of a daemon set."""
     kind, rolling, where = strategy.get("type", ""), strategy.get("rollingUpdate"), f"{path}.rollingUpdate"
     if kind not in (_ROLLING, "OnDelete"):
         told = None if rolling is None else _capital(rolling, "maxUnavailable", "maxSurge")
@@ -93,7 +93,7 @@ def check_daemon_update(path: str, strategy: Object) -> Iterator[Cause]:
 
 
 def check_stateful_set(path: str, spec: Object) -> Iterator[Cause]:
-    """The errors in what a stateful set says about its pods' order, updates and claims."""
+    """Yield the errors in a stateful set's pod management policy, update strategy and claim retention policy."""
     policy = spec.get("podManagementPolicy", "OrderedReady")
     if policy not in ("OrderedReady", "Parallel"):
         yield invalid_value(f"{path}.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")

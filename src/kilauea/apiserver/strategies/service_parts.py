@@ -1,4 +1,4 @@
-"""Checks of the parts of a service: addresses, ports, and the fields that only some types have."""
+"""Checks of the parts of a service: addresses, ports, and the fields of some types."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _ONLY_LOCAL = "may only be set when `type` is 'LoadBalancer' and `externalTraffi
 
 
 def check_addresses(spec: Object) -> Iterator[Cause]:
-    """The errors in addresses in the cluster and their families, without which no others are looked for.
+    """Yield the errors in cluster IPs and their families; other fields are checked only if these are valid.
 
-    Each of three steps is taken only if those before find nothing: the fields as such, whether the policy allows two
-    families, and whether the cluster has them, which has only IPv4. Services without an address and a selector, whose
-    endpoints someone else keeps, may have any.
+    Each of three checks runs only if the previous ones pass: the fields themselves, two families without a policy for
+    them, and families that the cluster lacks, which has only IPv4. Services without an address and a selector, whose
+    endpoints are managed externally, may have any.
     """
     if spec.get("type") == "ExternalName":
         return
@@ -52,7 +52,7 @@ def check_addresses(spec: Object) -> Iterator[Cause]:
 
 
 def _check_single(spec: Object) -> Iterator[Cause]:
-    """A service of one family has one of each, and an address without a family is of one that the cluster has."""
+    """Check that a single-stack service has one of each, and an address of a family of the cluster."""
     if spec.get("ipFamilyPolicy", "SingleStack") == "SingleStack":
         for field, what in (("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")):
             if len(spec.get(field) or ()) == len(_FAMILIES):
@@ -65,7 +65,7 @@ def _check_single(spec: Object) -> Iterator[Cause]:
 
 
 def _check_configured(spec: Object) -> Iterator[Cause]:
-    """Families that the cluster does not have."""
+    """Check that the cluster has the families."""
     if spec.get("ipFamilyPolicy") == "RequireDualStack":
         message = "this cluster is not configured for dual-stack services"
         yield invalid_value("spec.ipFamilyPolicy", "RequireDualStack", message)
@@ -75,7 +75,7 @@ def _check_configured(spec: Object) -> Iterator[Cause]:
 
 
 def _check_related(spec: Object) -> Iterator[Cause]:
-    """The errors in the fields as such."""
+    """Yield the errors in the fields themselves."""
     first, addresses = spec.get("clusterIP") or "", spec.get("clusterIPs") or []
     if addresses and not first:
         yield invalid_value("spec.clusterIPs", addresses, "must be empty when `clusterIP` is not specified")
@@ -112,7 +112,7 @@ def _check_each_address(addresses: Sequence[str]) -> Iterator[Cause]:
 
 
 def check_service(spec: Object) -> Iterator[Cause]:
-    """The errors in all but the addresses in the cluster."""
+    """Yield the errors in all fields but the cluster IPs."""
     kind, ports = spec.get("type", "ClusterIP"), spec.get("ports") or []
     if not ports and kind != "ExternalName" and spec.get("clusterIP") != "None":
         yield required("spec.ports")
@@ -169,7 +169,7 @@ def _check_ports(ports: Sequence[Object]) -> Iterator[Cause]:
 
 
 def _check_node_ports(ports: Sequence[Object], kind: str) -> Iterator[Cause]:
-    """Ports of nodes: only of types that have them, and each only once for a protocol."""
+    """Check node ports: only in types that have them, and unique per protocol."""
     if kind == "ClusterIP":
         for number, port in enumerate(ports):
             if port.get("nodePort"):
@@ -194,7 +194,7 @@ def _check_repeated(ports: Sequence[Object]) -> Iterator[Cause]:
 
 
 def _check_balancer(spec: Object, kind: str) -> Iterator[Cause]:
-    """Fields that only a service with a load balancer has."""
+    """Check the fields of services with a load balancer."""
     ranges, path = spec.get("loadBalancerSourceRanges") or [], "spec.LoadBalancerSourceRanges"
     if ranges and kind != "LoadBalancer":
         yield forbidden_field(path, _ONLY_BALANCERS)
@@ -210,13 +210,13 @@ def _check_balancer(spec: Object, kind: str) -> Iterator[Cause]:
 
 
 def is_reached_from_outside(spec: Object) -> bool:
-    """True if a service has addresses that are not of the cluster."""
+    """Return True if a service is reachable from outside the cluster."""
     kind = spec.get("type", "ClusterIP")
     return kind in WITH_NODE_PORTS or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
 
 
 def checks_health(spec: Object) -> bool:
-    """True if a service has a port by which a load balancer asks nodes for its pods."""
+    """Return True if a service has a port for health checks of a load balancer."""
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 

@@ -1,4 +1,4 @@
-"""The rules of classes of storage, of their capacities and drivers, and of attachments of volumes."""
+"""The rules of storage classes, storage capacities, CSI drivers, and volume attachments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TOKENS_IN_ATTRIBUTES = (
 
 
 class StorageClasses(Plain):
-    """Storage classes: only what they allow may change."""
+    """Storage classes, of which only some fields may change."""
 
     answers_deleted_object = True
 
@@ -51,12 +51,12 @@ class StorageClasses(Plain):
 
 
 def check_provisioner(path: str, name: str) -> list[Cause]:
-    """The name of who makes volumes: a qualified name, of any case."""
+    """Check the name of a provisioner: a qualified name in any case."""
     return check_name(path, name.lower(), qualified_name_problems(name.lower())) if name else [required(path)]
 
 
 def check_parameters(path: str, parameters: Object) -> Iterator[Cause]:
-    """Parameters of a class: not too many, and none without a name."""
+    """Check the parameters of a class: their number and their names."""
     if len(parameters) > 512:
         yield Cause(path, "FieldValueTooLong", "Too long: may not be more than 512 bytes")
     for key in parameters:
@@ -76,7 +76,7 @@ def _check_topologies(path: str, topologies: Sequence[Object]) -> Iterator[Cause
 
 
 def _check_topology(each: Object, path: str, found: dict[str, frozenset[str]]) -> Iterator[Cause]:
-    """One label with its values, which is added to those found."""
+    """Check one label with its values, and add it to those found."""
     key, values = each.get("key") or "", each.get("values") or []
     if not values:
         yield required(f"{path}.values")
@@ -90,7 +90,7 @@ def _check_topology(each: Object, path: str, found: dict[str, frozenset[str]]) -
 
 
 class Capacities(Plain):
-    """Capacities: the amount of storage of a class that a part of the cluster has."""
+    """Storage capacities: the amount of storage of a class in a part of the cluster."""
 
     unconditional_update = False
 
@@ -110,18 +110,18 @@ class Capacities(Plain):
 
 
 class StorageObjects(Plain):
-    """Kinds whose deletion is answered with the object."""
+    """Kinds whose deletion returns the object."""
 
     answers_deleted_object = True
 
 
 class Drivers(StorageObjects):
-    """Drivers of container storage."""
+    """CSI drivers."""
 
     unconditional_update = False
 
     def prepare_create(self, obj: Object) -> None:
-        """Drop what the real server knows only with a feature gate that is off by default."""
+        """Remove fields that the real server has behind a feature gate that is off by default."""
         super().prepare_create(obj)
         spec_of(obj).pop("preventPodSchedulingIfMissing", None)
 
@@ -168,7 +168,7 @@ def _check_tokens(path: str, requests: Sequence[Object]) -> Iterator[Cause]:
 
 
 class NodeDrivers(StorageObjects):
-    """The drivers of container storage on a node."""
+    """The CSI drivers of a node."""
 
     unconditional_update = False
 
@@ -187,7 +187,7 @@ class NodeDrivers(StorageObjects):
 
 
 def _told_driver(driver: Object) -> Object:
-    """A driver of a node as the real server shows it in errors."""
+    """Return a driver of a node as the real server shows it in errors."""
     parts = (("Name", "name"), ("NodeID", "nodeID"), ("TopologyKeys", "topologyKeys"), ("Allocatable", "allocatable"))
     return {name: driver.get(field) for name, field in parts}
 
@@ -209,7 +209,7 @@ def _check_node_drivers(path: str, drivers: Sequence[Object]) -> Iterator[Cause]
 
 
 def _check_keys(path: str, keys: Sequence[str]) -> Iterator[Cause]:
-    """Labels of nodes that a driver knows; told at the driver itself."""
+    """Check the topology keys of a driver; errors have the path of the driver."""
     for number, key in enumerate(keys):
         if not key:
             yield required(path)
@@ -219,7 +219,7 @@ def _check_keys(path: str, keys: Sequence[str]) -> Iterator[Cause]:
 
 
 class Attachments(StorageObjects):
-    """Attachments of volumes to nodes."""
+    """Volume attachments."""
 
     kept_in_status = METADATA
     unconditional_update = False
@@ -256,7 +256,7 @@ class Attachments(StorageObjects):
 
 
 class VolumeAttributes(Plain):
-    """Classes of attributes of volumes: driver and parameters stay."""
+    """Volume attributes classes, whose driver and parameters are immutable."""
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a class."""

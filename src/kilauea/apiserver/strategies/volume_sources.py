@@ -22,7 +22,7 @@ VOLUME_KINDS = (
     "iscsi", "cinder", "fc", "flexVolume", "azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume",
     "azureDisk", "scaleIO", "local", "storageos", "csi",
 )  # fmt: skip
-"""Fields of a volume that name what is behind it, in the order in which they are checked."""
+"""Source fields of a volume, in the order of checks."""
 OLD_VOLUMES = {
     "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
     "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
@@ -34,7 +34,7 @@ OLD_VOLUMES = {
     "cephfs": "deprecated in v1.28, non-functional in v1.31+",
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }
-"""Kinds of volumes that are deprecated, with the reason."""
+"""Deprecated kinds of volumes, with the reason."""
 _NAMES = {"storageos": "storageOS"}
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "gcePersistentDisk": ("pdName",),
@@ -65,7 +65,7 @@ _DISK_ADDRESS = "https://{account-name}.blob.core.windows.net/{container-name}/{
 
 
 def check_source(kind: str, source: Object, path: str) -> Iterator[Cause]:
-    """The errors in what is behind a volume: fields that are missing, and those of its kind."""
+    """Yield the errors in the source of a volume: missing fields, and those of its kind."""
     if kind == "gcePersistentDisk":
         path = path.removesuffix(kind) + "persistentDisk"
     for field in _NEEDED.get(kind, ()):
@@ -97,7 +97,7 @@ def _network_path(source: Object, path: str) -> Iterator[Cause]:
 
 
 def check_shared_disk(source: Object, path: str, *, in_pod: bool = False) -> Iterator[Cause]:
-    """The errors in a disk behind iSCSI, fields that are missing apart; of a pod's, some are told otherwise."""
+    """Yield the errors in an iSCSI disk except missing fields; some messages differ for a pod."""
     name, initiator = source.get("iqn"), source.get("initiatorName")
     if name:
         yield from _check_initiator(f"{path}.iqn", name, in_pod)
@@ -178,7 +178,7 @@ LONGEST_DRIVER = 63
 
 
 def check_driver(path: str, name: str) -> Iterator[Cause]:
-    """The name of a driver of container storage, which must be there."""
+    """Check the name of a CSI driver, which is required."""
     if not name:
         yield required(path)
     if len(name) > LONGEST_DRIVER:
@@ -187,7 +187,7 @@ def check_driver(path: str, name: str) -> Iterator[Cause]:
 
 
 def driver_problems(name: str) -> list[str]:
-    """Return the errors in the name of a driver of container storage."""
+    """Return the errors in the name of a CSI driver."""
     return list(subdomain_problems(name.lower())) if name else []
 
 
@@ -239,9 +239,9 @@ _MORE: Mapping[str, Callable[[Object, str], Iterator[Cause]]] = {
     "hostPath": _host_path,
     "csi": _driver,
 }
-"""By kind of storage: the checks beside those of missing fields."""
+"""Checks by kind of storage, besides those of missing fields."""
 
 
 def volume_source_warnings(path: str, source: Object) -> list[str]:
-    """The warnings for the kind of a volume."""
+    """Return the warnings for the kind of a volume."""
     return [f"{path}.{_NAMES.get(name, name)}: {OLD_VOLUMES[name]}" for name in source if name in OLD_VOLUMES]

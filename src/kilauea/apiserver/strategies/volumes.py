@@ -1,4 +1,4 @@
-"""The rules of volumes and claims."""
+"""The rules of persistent volumes and claims."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RECYCLED = (
 )
 _CLAIM = "PersistentVolumeClaim"
 _EMPTY = {"apiGroup": None, "kind": "", "name": ""}
-"""The fields of a source of a claim, and their values when they are left out."""
+"""The fields of a data source of a claim, and their values when omitted."""
 _SHARED_PARTS = frozenset(
     "capacity accessModes claimRef persistentVolumeReclaimPolicy storageClassName mountOptions volumeMode nodeAffinity "
     "volumeAttributesClassName".split()
@@ -38,7 +38,7 @@ _SHARED_PARTS = frozenset(
 
 
 class Volumes(Strategy):
-    """Persistent volumes: what is behind them never changes."""
+    """Persistent volumes, whose source is immutable."""
 
     has_generation = False
     answers_deleted_object = True
@@ -94,7 +94,7 @@ class Volumes(Strategy):
 
 
 def _check_capacity(spec: Object) -> Iterator[Cause]:
-    """The size of a volume, and nothing else."""
+    """Check that the capacity has only the size of the volume."""
     capacity, path = spec.get("capacity") or {}, "spec.capacity"
     if not capacity:
         yield required(path)
@@ -113,7 +113,7 @@ _NOT_INLINE = "may not be specified in the context of inline volumes"
 
 
 def check_inline_volume(path: str, spec: Object) -> Iterator[Cause]:
-    """A volume that an attachment has within itself: only CSI drivers have such."""
+    """Check the inline volume of an attachment, which must be a CSI volume."""
     for field in ("capacity", "claimRef"):
         if spec.get(field) is not None:
             yield forbidden_field(f"{path}.{field}", _NOT_INLINE)
@@ -136,7 +136,7 @@ def check_inline_volume(path: str, spec: Object) -> Iterator[Cause]:
 
 
 def _check_volume_source(spec: Object) -> Iterator[Cause]:
-    """The storage behind a volume, of exactly one kind."""
+    """Check that a volume has exactly one source."""
     kinds = [key for key in VOLUME_KINDS if spec.get(key) is not None]
     if not kinds:
         if not [key for key in spec if key not in _SHARED_PARTS]:
@@ -153,7 +153,7 @@ def _check_volume_source(spec: Object) -> Iterator[Cause]:
 
 
 def _check_class(path: str, name: str | None) -> list[Cause]:
-    """The name of a class, where there is one."""
+    """Check the name of a class, if set."""
     return check_name(path, name, subdomain_problems(name)) if name else []
 
 
@@ -162,7 +162,7 @@ def _source(obj: Object) -> Object:
 
 
 class Claims(Strategy):
-    """Persistent volume claims: once made they can only be bound and grow."""
+    """Persistent volume claims, which after creation can only be bound and grow."""
 
     has_generation = False
     answers_deleted_object = True
@@ -171,7 +171,7 @@ class Claims(Strategy):
         obj["status"] = {"phase": "Pending"}
         spec = spec_of(obj)
         if (spec.get("dataSourceRef") or {}).get("namespace"):
-            del spec["dataSourceRef"]  # the real server knows it only with a feature gate that is off by default
+            del spec["dataSourceRef"]  # behind a feature gate that is off by default in the real server
         if spec.get("dataSource") and not spec.get("dataSourceRef") and not _is_usual(spec["dataSource"]):
             del spec["dataSource"]  # only the newer field can name others
         source, newer = spec.get("dataSource"), spec.get("dataSourceRef")
@@ -201,7 +201,7 @@ class Claims(Strategy):
             free.add("volumeAttributesClassName")
             spec, before = _without_size(spec), _without_size(before)
         if before.get("storageClassName") is None and not (_names_class(obj) or _names_class(old)):
-            free.add("storageClassName")  # the default class may come later than the claim
+            free.add("storageClassName")  # the default class may be set later than the claim
         fixed = {key: value for key, value in spec.items() if key not in free}
         shrunk = _check_size(spec_of(obj), spec_of(old), old.get("status") or {})
         if fixed == {key: value for key, value in before.items() if key not in free}:
@@ -211,14 +211,14 @@ class Claims(Strategy):
 
 
 def _without_size(spec: Object) -> Object:
-    """The specification of a claim without the size that it asks for."""
+    """Return the specification of a claim without the requested size."""
     resources = spec.get("resources") or {}
     requests = {name: text for name, text in (resources.get("requests") or {}).items() if name != "storage"}
     return {**spec, "resources": {**resources, "requests": requests}}
 
 
 def _check_size(spec: Object, before: Object, state: Object) -> list[Cause]:
-    """A claim may ask for less again, but not for less than it has."""
+    """Check that a claim does not shrink below its current size."""
     new, old = (
         amount(((each.get("resources") or {}).get("requests") or {}).get("storage") or "0") or 0
         for each in (spec, before)
@@ -236,12 +236,12 @@ def _is_usual(source: Object) -> bool:
 
 
 def _names_class(claim: Object) -> bool:
-    """Return True if a claim names its class by the annotation that came before the field."""
+    """Return True if a claim names its class in the annotation that preceded the field."""
     return BETA_STORAGE_CLASS in (claim["metadata"].get("annotations") or {})
 
 
 def check_claim(path: str, spec: Object) -> Iterator[Cause]:
-    """The errors in the specification of a claim, which templates of claims have too."""
+    """Yield the errors in the specification of a claim or claim template."""
     if spec.get("selector") is not None:
         yield from check_label_selector(f"{path}.selector", spec["selector"])
     modes = spec.get("accessModes") or []
@@ -262,7 +262,7 @@ def check_claim(path: str, spec: Object) -> Iterator[Cause]:
 
 
 def _check_data_sources(path: str, spec: Object) -> Iterator[Cause]:
-    """The source of the data of a claim: the older field, and the newer one that says the same."""
+    """Check the data source of a claim: the older field, and the newer one, which must match."""
     old, new = spec.get("dataSource"), spec.get("dataSourceRef")
     for field, source in (("dataSource", old), ("dataSourceRef", new)):
         if source is None:

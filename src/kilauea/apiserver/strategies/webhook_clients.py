@@ -1,4 +1,4 @@
-"""Checks of the addresses of webhooks, for admission and conversion."""
+"""Checks of the client configurations of webhooks, for admission and conversion."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORM = "; desired format: https://host[/path]"
 
 
 def check_versions(versions: Sequence[str], path: str, missing: str = "") -> Iterator[Cause]:
-    """The errors in the versions of reviews that a webhook understands; `missing` is told if there are none."""
+    """Yield the errors in the review versions of a webhook; `missing` is the message if it has none."""
     if not versions:
         yield required(path, missing)
         return
@@ -32,7 +32,7 @@ def check_versions(versions: Sequence[str], path: str, missing: str = "") -> Ite
 
 
 def check_client(config: Raw, path: str) -> Iterator[Cause]:
-    """The errors in where a webhook is called."""
+    """Yield the errors in the address of a webhook."""
     url, service = config.get("url"), config.get("service")
     if (url is None) is (service is None):
         yield required(path, "exactly one of url or service is required")
@@ -47,10 +47,10 @@ def check_client(config: Raw, path: str) -> Iterator[Cause]:
 
 
 def check_service(service: Raw, path: str) -> Iterator[Cause]:
-    """The errors in a service that webhooks are called at."""
+    """Yield the errors in the service of a webhook."""
     for field, told in (("namespace", "name"), ("name", "namespace")):
         if not service.get(field):
-            yield required(f"{path}.{told}")  # the real server takes the one for the other
+            yield required(f"{path}.{told}")  # the real server swaps the two
     port, place = service.get("port"), service.get("path")
     if port is not None and not 1 <= port <= 65535:
         yield invalid_value(f"{path}.port", port, "port is not valid: must be between 1 and 65535, inclusive")

@@ -27,7 +27,7 @@ LONGEST_TIMEOUT = 30
 
 
 class WebhookConfigurations(Strategy):
-    """Webhook configurations: they have a generation and no status."""
+    """Webhook configurations, which have a generation and no status."""
 
     unconditional_update = False
     has_status = False

@@ -1,4 +1,4 @@
-"""The rules for the `status` that controllers write to workloads: counts, and which of them include others."""
+"""The rules for the `status` that controllers write to workloads: counts, and their relations."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Counts(NamedTuple):
     """The counts in the status of a kind.
 
     Attributes:
-        fields: fields that are not negative, in the order in which they are looked at.
-        parts: those that `replicas` contains.
-        ready: the name of `readyReplicas`, which contains `availableReplicas`, in the message about these.
+        fields: the fields that must not be negative, in the order of checks.
+        parts: the fields that must not exceed `replicas`.
+        ready: the name of `readyReplicas`, which `availableReplicas` must not exceed, in messages.
     """
 
     fields: Sequence[str]
@@ -52,9 +52,9 @@ def check_counts(counts: Counts, obj: Object, old: Object) -> list[Cause]:
     """Return the errors in the status of an updated workload.
 
     Args:
-        counts: what its kind counts.
+        counts: the counts of its kind.
         obj: the workload.
-        old: the workload before.
+        old: the previous workload.
     """
     status, before = obj.get("status") or {}, old.get("status") or {}
     causes = [cause for name in counts.fields for cause in check_not_negative(f"status.{name}", status.get(name))]

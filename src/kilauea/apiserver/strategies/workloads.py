@@ -1,4 +1,4 @@
-"""The rules for workloads that keep pods of a template running, such as deployments."""
+"""The rules for workloads that run pods of a template, such as deployments."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MISMATCH = "`selector` does not match template `labels`"
 
 
 class Workloads(Strategy):
-    """Kinds with a selector and a template whose labels it must match."""
+    """Workloads, whose selector must match the labels of the template."""
 
     fixed: tuple[str, ...] = ("selector",)
     """Fields of the specification that cannot change."""
@@ -102,7 +102,7 @@ class ReplicaSets(Workloads):
 
 
 def _check_replicas(spec: Object) -> list[Cause]:
-    """The selector and the template of a replica set, or of a deployment, which makes replica sets."""
+    """Check the selector and the template of a replica set or deployment."""
     causes = check_selector(spec, "deployment")
     if spec.get("selector") is not None and not _is_well(spec["selector"]):
         return [*causes, invalid_value("spec.selector", told_selector(spec["selector"]), "invalid label selector")]
@@ -111,7 +111,7 @@ def _check_replicas(spec: Object) -> list[Cause]:
 
 
 class StatefulSets(Workloads):
-    """Stateful sets: little but the number of replicas and the template may change."""
+    """Stateful sets, of which replicas, template and few other fields may change."""
 
     _changeable = frozenset(
         "replicas ordinals template updateStrategy revisionHistoryLimit persistentVolumeClaimRetentionPolicy "
@@ -120,7 +120,7 @@ class StatefulSets(Workloads):
 
     counts = STATEFUL_SETS
     name_problems = staticmethod(label_problems)
-    """The name is part of names of hosts."""
+    """The name is part of host names."""
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a new stateful set."""
@@ -131,17 +131,17 @@ class StatefulSets(Workloads):
         return self._check_spec(spec_of(obj))
 
     def prepare_create(self, obj: Object) -> None:
-        """Drop what the real server knows only with a feature gate that is off by default."""
+        """Remove fields that the real server has behind a feature gate that is off by default."""
         super().prepare_create(obj)
         ((spec_of(obj).get("updateStrategy") or {}).get("rollingUpdate") or {}).pop("maxUnavailable", None)
 
     def prepare_update(self, obj: Object, old: Object) -> None:
-        """Drop the same."""
+        """Remove the same fields."""
         ((spec_of(obj).get("updateStrategy") or {}).get("rollingUpdate") or {}).pop("maxUnavailable", None)
         super().prepare_update(obj, old)
 
     def warnings(self, obj: Object) -> list[str]:
-        """Return the warnings about the template, and about a history without an end."""
+        """Return the warnings about the template, and about an unlimited history."""
         found = template_warnings("spec.template.", spec_of(obj).get("template") or {})
         if (spec_of(obj).get("revisionHistoryLimit") or 0) < 0:
             told = "a negative value retains all historical revisions; a value >= 0 is recommended"
@@ -180,7 +180,7 @@ class StatefulSets(Workloads):
 
 
 def _check_claim_volumes(spec: Object, claims: Sequence[str]) -> list[Cause]:
-    """Names of the volumes that pods get for the claims of a stateful set."""
+    """Check the names of the volumes that pods get for the claims of a stateful set."""
     own = spec_of(spec.get("template") or {}).get("volumes") or []
     new = [name for name in claims if name not in {volume.get("name") for volume in own}]
     causes: list[Cause] = []
@@ -199,7 +199,7 @@ def _check_restarts(spec: Object) -> list[Cause]:
 
 
 class DaemonSets(Workloads):
-    """Daemon sets, with the old count of changes of the template that clients still read."""
+    """Daemon sets, with the deprecated generation of the template that clients still read."""
 
     counts = DAEMON_SETS
 
@@ -221,7 +221,7 @@ class DaemonSets(Workloads):
         return causes + check_not_negative("spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"))
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
-        """Return the errors in a changed daemon set; a change of the selector is told first."""
+        """Return the errors in a changed daemon set; a change of the selector is reported first."""
         return check_fixed(obj, old, self.fixed) + self.validate(obj)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -242,7 +242,7 @@ class DaemonSets(Workloads):
 
 
 class Revisions(Plain):
-    """Revisions of the templates of stateful sets and daemon sets: their data stays."""
+    """Revisions of the templates of stateful sets and daemon sets, whose data is immutable."""
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return the errors in a revision."""
@@ -261,7 +261,7 @@ class Revisions(Plain):
 
 
 def _check_template_again(path: str, template: Object) -> Iterator[Cause]:
-    """Check again what the real server checks twice in templates of stateful sets, and then their restart policy."""
+    """Repeat the checks that the real server repeats in templates of stateful sets, and check their restart policy."""
     metadata, policy = template.get("metadata") or {}, spec_of(template).get("restartPolicy", "")
     yield from check_labels(f"{path}.labels", metadata.get("labels") or {})
     yield from check_annotations(f"{path}.annotations", metadata.get("annotations") or {})
@@ -270,7 +270,7 @@ def _check_template_again(path: str, template: Object) -> Iterator[Cause]:
 
 
 def check_selector(spec: Object, kind: str) -> list[Cause]:
-    """A selector that is there, well-formed and not empty; `kind` is named in the error."""
+    """Check that a selector exists, is valid and not empty; `kind` is named in the error."""
     selector = spec.get("selector")
     if selector is None:
         return [required("spec.selector")]
@@ -281,7 +281,7 @@ def check_selector(spec: Object, kind: str) -> list[Cause]:
 
 
 def told_selector(selector: Object) -> Object:
-    """A selector as the real server shows it: its fields, and keys of labels, in their order."""
+    """Return a selector as the real server shows it: its fields, and label keys, in order."""
     told: Object = {}
     if selector.get("matchLabels"):
         told["matchLabels"] = dict(sorted(selector["matchLabels"].items()))
@@ -296,30 +296,30 @@ def told_selector(selector: Object) -> Object:
 
 
 def _is_well(selector: Object) -> bool:
-    """True if a selector can be read."""
+    """Return True if a selector can be parsed."""
     return not check_label_selector("", selector)
 
 
 def is_selected(selector: Object | None, labels: Object | None) -> bool:
-    """True if a selector that can be read matches labels; none matches nothing."""
+    """Return True if a valid selector matches labels; a missing one matches nothing."""
     return selector is not None and matches(selector_of(msgspec.convert(selector, LabelSelector)), labels or {})
 
 
 def labels_of(spec: Object) -> Object | None:
-    """The labels of the template of a workload, in order; None if it has none."""
+    """Return the labels of the template of a workload, in order; None if it has none."""
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     return None if labels is None else dict(sorted(labels.items()))
 
 
 def check_selected(spec: Object) -> list[Cause]:
-    """Labels of the template that a well-formed selector matches."""
+    """Check that a valid selector matches the labels of the template."""
     if is_selected(spec.get("selector"), labels_of(spec)):
         return []
     return [invalid_value("spec.template.metadata.labels", labels_of(spec), MISMATCH)]
 
 
 def check_deadline(spec: Object, kind: str) -> list[Cause]:
-    """Pods that run forever have no deadline."""
+    """Check that pods that always restart have no deadline."""
     if spec_of(spec.get("template") or {}).get("activeDeadlineSeconds") is None:
         return []
     message = f"activeDeadlineSeconds in {kind} is not Supported"
@@ -333,9 +333,9 @@ def check_fixed(
 
     Args:
         obj: the object.
-        old: the object before.
-        fields: names of the fields.
-        told: the form in which the real server shows some of them.
+        old: the previous object.
+        fields: the names of the fields.
+        told: functions that format some of them as the real server does.
     """
     forms = {"selector": told_selector, **(told or {})}
     spec, before = spec_of(obj), spec_of(old)

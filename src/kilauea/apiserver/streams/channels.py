@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 CLOSE = 255
-"""Of version 5, as the channel of a message: the channel that follows is closed."""
+"""The channel of a message in version 5 that closes the channel named next."""
 V4, V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"
 V4_BASE64 = "v4.base64.channel.k8s.io"
 V1, V1_BASE64 = "channel.k8s.io", "base64.channel.k8s.io"
 COMMANDS = (V5, V4, V4_BASE64, V1, V1_BASE64, "")
-"""Protocols of exec and attach; the empty one is that of clients that do not name one."""
+"""Protocols of exec and attach; the empty one is for clients that do not name one."""
 PORTS = (V4, V4_BASE64, "")
 """Protocols of port-forward."""
 TEXTS = frozenset({V4_BASE64, V1_BASE64})
@@ -27,21 +27,21 @@ OLD = frozenset({V1, V1_BASE64, ""})
 
 
 class Message(NamedTuple):
-    """Some data of a channel."""
+    """Data of a channel."""
 
     channel: int
     data: bytes
 
 
 def pack(protocol: str, message: Message) -> bytes | str:
-    """Return a message as a WebSocket has it."""
+    """Encode a message for a WebSocket."""
     if protocol in TEXTS:
         return f"{message.channel}{b64encode(message.data).decode()}"
     return bytes((message.channel,)) + message.data
 
 
 def unpack(protocol: str, content: bytes) -> Message | None:
-    """Return a message from a WebSocket; None for one without a channel, or that is not base64, as kubelets do."""
+    """Decode a message from a WebSocket; return None without a channel, or if it is not base64, as kubelets do."""
     if not content:
         return None
     if protocol not in TEXTS:
@@ -53,7 +53,7 @@ def unpack(protocol: str, content: bytes) -> Message | None:
 
 
 def closed_channel(protocol: str, message: Message) -> int | None:
-    """Return the channel that a message closes; None if it is a message of another kind."""
+    """Return the channel that a message closes; None for another kind of message."""
     if protocol == V5 and message.channel == CLOSE and len(message.data) == 1:
         return message.data[0]
     return None

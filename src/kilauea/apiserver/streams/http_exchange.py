@@ -10,24 +10,24 @@ from typing import NamedTuple
 from kilauea.api.container_streams import Connection
 
 LONGEST_HEAD = 64 * 1024
-"""Bytes of the status line and the headers of an answer."""
+"""Maximum bytes of the status line and the headers of a response."""
 CHUNKS_AT_ONCE = 100
-"""Chunks after which others have their turn: there are thousands in what is read at once if they are small."""
+"""Chunks after which other requests have their turn: thousands of small ones may be read at once."""
 SWITCHED = 101
 _WITHOUT_BODY = (204, 304)
 
 
 class ExchangeError(Exception):
-    """There is no answer over HTTP."""
+    """No valid HTTP response was received."""
 
 
 class Answer(NamedTuple):
-    """An answer.
+    """A response.
 
     Attributes:
-        status: its code.
-        headers: names in lower case, and values, in their order.
-        body: its parts, decoded from chunks; ends the connection when it is exhausted or closed.
+        status: the status code.
+        headers: lower-case names, and values, in order.
+        body: the parts, decoded from chunks; ends the connection when it is exhausted or closed.
     """
 
     status: int
@@ -36,11 +36,11 @@ class Answer(NamedTuple):
 
 
 class Switched(NamedTuple):
-    """A server that has changed to another protocol.
+    """A connection after the server has switched protocols.
 
     Attributes:
-        headers: names in lower case, and values, in their order.
-        first: bytes that came after them.
+        headers: lower-case names, and values, in order.
+        first: bytes received after them.
     """
 
     headers: list[tuple[str, str]]
@@ -55,18 +55,18 @@ async def exchange(
     body: bytes,
     upgrade: str = "",
 ) -> Answer | Switched:
-    """Send a request and return its answer, once its head is there; the connection ends with its body.
+    """Send a request and return its response once the head has arrived; the connection ends with the body.
 
     Args:
-        connection: to the server.
-        method: of the request.
-        target: path and query.
-        headers: names and values, without those that are about the connection.
-        body: may be empty.
-        upgrade: a protocol that is asked for. If the server changes to it, the connection stays open.
+        connection: the connection to the server.
+        method: the method of the request.
+        target: the path and query.
+        headers: names and values, without those of the connection.
+        body: the body, which may be empty.
+        upgrade: a requested protocol. If the server switches to it, the connection stays open.
 
     Raises:
-        ExchangeError: there is no answer, or it is not HTTP.
+        ExchangeError: the server does not respond, or not with HTTP.
     """
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
     if body or method in ("POST", "PUT", "PATCH"):
@@ -90,7 +90,7 @@ async def exchange(
 
 
 class Body(AsyncGenerator[bytes, None]):
-    """The parts of an answer. The connection ends with them, also if no part was ever asked for."""
+    """The parts of a response. The connection ends with them, even if no part was ever requested."""
 
     def __init__(self, parts: AsyncGenerator[bytes, None], connection: Connection) -> None:
         self._parts = parts
@@ -107,12 +107,12 @@ class Body(AsyncGenerator[bytes, None]):
         trace: TracebackType | None = None,
         /,
     ) -> bytes:
-        """End it by an error."""
+        """End the response with an error."""
         await self.aclose()
         raise kind
 
     async def aclose(self) -> None:
-        """End it."""
+        """End the response."""
         await self._parts.aclose()
         await self._connection.close()
 
@@ -136,26 +136,26 @@ async def _body(
             length = int(text)
         async for part in reader.rest() if length is None else reader.exactly(length):
             yield part
-    except ExchangeError as error:  # the client is to see that something is missing
+    except ExchangeError as error:  # the client must see that the response is incomplete
         raise ConnectionResetError(str(error)) from error
     finally:
         await connection.close()
 
 
 class _Reader:
-    """Lines and parts of what a connection brings."""
+    """Reads lines and parts from a connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._left = bytearray()
-        """Bytes that were read and not taken: of a bytearray, the beginning is removed without copying the rest."""
+        """Unconsumed bytes; a bytearray, whose beginning is removed without copying the rest."""
 
     def left(self) -> bytes:
-        """Bytes that have been read and not taken."""
+        """The unconsumed bytes."""
         return bytes(self._left)
 
     async def line(self) -> bytes:
-        """The next line, without its end."""
+        """Return the next line, without its end."""
         while b"\n" not in self._left:
             if len(self._left) > LONGEST_HEAD:
                 raise ExchangeError("the head of the answer is too long")
@@ -167,7 +167,7 @@ class _Reader:
         return line[:-1].rstrip(b"\r")
 
     async def head(self) -> tuple[int, list[tuple[str, str]]]:
-        """Status code and headers."""
+        """Return the status code and headers."""
         first = (await self.line()).split(None, 2)
         if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not (first[1].isdigit() and len(first[1]) == 3):
             raise ExchangeError("malformed HTTP response")
@@ -183,7 +183,7 @@ class _Reader:
         return int(first[1]), headers
 
     async def chunk_size(self) -> int:
-        """The bytes of the next chunk; 0 at the end."""
+        """Return the size of the next chunk in bytes; 0 at the end."""
         text = (await self.line()).partition(b";")[0].strip()
         try:
             size = int(text, 16) if len(text) < 16 else -1
@@ -194,7 +194,7 @@ class _Reader:
         return size
 
     async def exactly(self, count: int) -> AsyncGenerator[bytes, None]:
-        """This many bytes, or fewer if the connection ends before."""
+        """Yield this many bytes, or fewer if the connection ends."""
         while count > 0:
             if not self._left:
                 more = await self._connection.read()
@@ -206,13 +206,13 @@ class _Reader:
             yield part
 
     def _taken(self, count: int) -> bytes:
-        """This many bytes of what was read."""
+        """Consume this many bytes of those read."""
         taken = bytes(memoryview(self._left)[:count])
         del self._left[:count]
         return taken
 
     async def rest(self) -> AsyncGenerator[bytes, None]:
-        """All that comes."""
+        """Yield everything until the end of the connection."""
         if self._left:
             yield self._taken(len(self._left))
         while part := await self._connection.read():

@@ -1,4 +1,4 @@
-"""Port-forward: connections to ports of a pod, by channels or by streams of SPDY.
+"""Port-forward: connections to ports of a pod, over channels or SPDY streams.
 
 With channels (the Python client), the request names the ports, and each has one connection. With SPDY (kubectl), the
 client opens two streams for each connection, one for data and one for an error.
@@ -19,12 +19,12 @@ from kilauea.apiserver.streams.spdy.connection import SpdyConnection, SpdyStream
 TUNNEL = "SPDY/3.1+portforward.k8s.io"
 PROTOCOLS = (TUNNEL, *PORTS)
 LONGEST_REQUEST = 256
-"""Characters of the name by which a client pairs two streams; kubectl counts."""
+"""Maximum characters of the ID with which a client pairs two streams; kubectl uses numbers."""
 Connect = Callable[[int], Awaitable[Connection]]
 
 
 class Target:
-    """The pod, as errors name it, and the way to its ports."""
+    """The pod, its name in errors, and the connections to its ports."""
 
     def __init__(self, pod: str, uid: str, connect: Connect) -> None:
         self._pod = pod
@@ -32,12 +32,12 @@ class Target:
         self.connect = connect
 
     def failure(self, port: int, error: ApiError) -> bytes:
-        """The message that a connection failed, as kubelets word it."""
+        """Return the message about a failed connection, worded as by kubelets."""
         return f"error forwarding port {port} to pod {self._pod}, uid {self._uid}: {error.message}".encode()
 
 
 async def forward(socket: Socket, ports: Sequence[int], target: Target) -> None:
-    """Connect a client to ports, until all connections or the client end."""
+    """Connect a client to ports, until all connections end or the client disconnects."""
     if socket.protocol == TUNNEL:
         await _Tunnel(socket, target).run()
     else:
@@ -54,7 +54,7 @@ class _Channels:
         self._connected = [asyncio.get_running_loop().create_future() for _ in ports]
 
     async def run(self) -> None:
-        """Begin with the number of each port on both of its channels, then hand on data."""
+        """Send the number of each port on both of its channels, then forward data."""
         for number, port in enumerate(self._ports):
             for channel in (2 * number, 2 * number + 1):
                 await self._send(channel, port.to_bytes(2, "little"))
@@ -68,7 +68,7 @@ class _Channels:
             await asyncio.gather(whole, listening, return_exceptions=True)
 
     async def _from_pod(self, number: int, port: int) -> None:
-        """Connect to a port, and send what comes from it."""
+        """Connect to a port, and send its data."""
         try:
             connection = await self._target.connect(port)
         except ApiError as error:
@@ -82,7 +82,7 @@ class _Channels:
             await connection.close()
 
     async def _to_pod(self) -> None:
-        """Hand on what the client sends, until it goes."""
+        """Forward the client's data until it disconnects."""
         while (content := await self._socket.receive()) is not None:
             message = unpack(self._socket.protocol, content)
             if message is None or message.channel % 2 or not 0 <= message.channel < 2 * len(self._ports):
@@ -105,7 +105,7 @@ class _Tunnel:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Connect pairs of streams, until the client goes."""
+        """Connect pairs of streams until the client disconnects."""
         try:
             await self._connection.run()
         finally:
@@ -114,7 +114,7 @@ class _Tunnel:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _accept(self, stream: SpdyStream, headers: Mapping[str, str]) -> bool:
-        """Take a stream, and connect it when its other half is there."""
+        """Accept a stream, and connect it when its other half arrives."""
         kind, port = headers.get("streamtype", ""), _port(headers.get("port", ""))
         if kind not in ("data", "error") or port is None:
             return False
@@ -137,7 +137,7 @@ class _Tunnel:
         return True
 
     async def _forward(self, port: int, data: SpdyStream, error: SpdyStream) -> None:
-        """Connect to a port, and hand on data both ways until it has all come from there, or the client resets it."""
+        """Connect to a port, and forward data in both directions until the port's data ends or the client resets it."""
         with suppress(ConnectionError):
             try:
                 connection = await self._target.connect(port)
@@ -154,7 +154,7 @@ class _Tunnel:
 
 
 async def _both_ways(stream: SpdyStream, connection: Connection) -> None:
-    """Hand on data both ways, until it has all come from the port, or the client has reset the stream."""
+    """Forward data in both directions until the port's data ends or the client resets the stream."""
     there = asyncio.ensure_future(_to_port(stream, connection))
     back = asyncio.ensure_future(_from_port(stream, connection))
     try:
@@ -180,7 +180,7 @@ async def _from_port(stream: SpdyStream, connection: Connection) -> None:
 
 
 def _port(text: str) -> int | None:
-    """A port; None if it is not one."""
+    """Parse a port; return None if invalid."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 6 and 0 < int(text) < 65536 else None
 
 
@@ -188,7 +188,7 @@ def ports_of(values: Sequence[str]) -> list[int]:
     """Return the ports that a request names.
 
     Raises:
-        ValueError: there are none, or one is not a port; in the words of kubelets.
+        ValueError: none is given, or one is invalid; worded as by kubelets.
     """
     if not values:
         raise ValueError('query parameter "ports" is required')

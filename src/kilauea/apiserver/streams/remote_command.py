@@ -1,6 +1,6 @@
-"""Exec and attach: a process and a client that communicate through channels.
+"""Exec and attach: communication between a process and a client through channels.
 
-Messages are taken from the client only as fast as the process reads, and output from the process only as fast as the
+Messages are read from the client only as fast as the process reads, and output from the process only as fast as the
 client does, so neither fills the memory of the server.
 """
 
@@ -31,21 +31,21 @@ from kilauea.apiserver.streams.channels import (
 )
 
 LONGEST_RESIZE = 1024
-"""Bytes of a message with the size of a terminal."""
+"""Maximum bytes of a message with the size of a terminal."""
 LARGEST_SIZE = 0xFFFF
-"""Columns or rows of a terminal: what the kernel has room for."""
+"""Maximum columns or rows of a terminal, the limit of the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """The streams of a process that a client asks for.
+    """The streams of a process that a client requests.
 
     Attributes:
-        stdin: True to write to its input.
-        stdout: True to be sent its output.
-        stderr: True to be sent its errors.
-        tty: True for one with a terminal.
-        has_code: True if the client is told its exit code; one that is attached to a container never is.
+        stdin: True for standard input.
+        stdout: True for standard output.
+        stderr: True for standard error.
+        tty: True for a terminal.
+        has_code: True to send the exit code; never for attach.
     """
 
     stdin: bool
@@ -56,9 +56,9 @@ class Streams:
 
 
 async def serve_process(socket: Socket, connect: Callable[[], Awaitable[Process]], streams: Streams) -> None:
-    """Connect a client and a process, until the process ends and its output is sent, or the client goes."""
+    """Connect a client and a process until the process ends and its output is sent, or the client disconnects."""
     first = STDOUT if streams.stdout else STDERR if streams.stderr else ERROR
-    await socket.send(pack(socket.protocol, Message(first, b"")))  # tells old clients that the connection stands
+    await socket.send(pack(socket.protocol, Message(first, b"")))  # tells old clients that the connection is open
     try:
         process = await connect()
     except ApiError as error:
@@ -86,7 +86,7 @@ async def _converse(socket: Socket, process: Process, streams: Streams) -> None:
 
 
 async def _send_output(socket: Socket, process: Process, streams: Streams) -> dict[str, Any]:
-    """Send all output; return the status with the exit code, if the client is told it."""
+    """Send all output; return the status, with the exit code if requested."""
     channels = {"stdout": STDOUT if streams.stdout else None, "stderr": STDERR if streams.stderr else None}
     try:
         while (output := await process.read()) is not None:
@@ -100,7 +100,7 @@ async def _send_output(socket: Socket, process: Process, streams: Streams) -> di
 
 
 async def _take_input(socket: Socket, process: Process, streams: Streams) -> None:
-    """Hand on input and sizes of the terminal, until the client goes."""
+    """Forward input and terminal sizes until the client disconnects."""
     while (content := await socket.receive()) is not None:
         message = unpack(socket.protocol, content)
         if message is None:
@@ -114,7 +114,7 @@ async def _take_input(socket: Socket, process: Process, streams: Streams) -> Non
 
 
 async def _resize(process: Process, data: bytes) -> None:
-    """Set the size of the terminal; a message that gives none is ignored, as with kubelets."""
+    """Set the size of the terminal; an invalid message is ignored, as by kubelets."""
     if len(data) > LONGEST_RESIZE:
         return
     try:
@@ -127,7 +127,7 @@ async def _resize(process: Process, data: bytes) -> None:
 
 
 async def _tell_end(socket: Socket, outcome: dict[str, Any]) -> None:
-    """Send the status; clients of old protocols are sent the message of a failure."""
+    """Send the status; clients of old protocols get only the message of a failure."""
     if socket.protocol not in OLD:
         content = json.dumps(outcome).encode()
     elif outcome["status"] == "Success":
@@ -138,7 +138,7 @@ async def _tell_end(socket: Socket, outcome: dict[str, Any]) -> None:
 
 
 def exit_status(code: int) -> dict[str, Any]:
-    """Return the status that tells an exit code, as kubelets word it."""
+    """Return the status for an exit code, worded as by kubelets."""
     if code == 0:
         return {"metadata": {}, "status": "Success"}
     return {

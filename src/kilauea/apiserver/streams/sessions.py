@@ -1,6 +1,6 @@
-"""Limits on concurrent conversations, so that no client exhausts the descriptors and memory of the server.
+"""Limits on concurrent connections, so that no client exhausts the file descriptors and memory of the server.
 
-They count by tenant (`User.tenant`): who may make service accounts has as many of these as they like.
+They are counted by tenant (`User.tenant`), as users may be able to create any number of service accounts.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from kilauea.apiserver.request import User
 from kilauea.apiserver.status import ApiFault
 
 MOST, MOST_OF_TENANT = 1024, 256
-"""Connections to containers: commands, attached clients, port-forwards and tunnels."""
+"""Maximum connections to containers, in total and per tenant: exec, attach, port-forwards and tunnels."""
 MOST_PORTS, MOST_PORTS_OF_TENANT = 2048, 512
-"""Connections to ports, of which one port-forward can have many."""
+"""Maximum connections to ports, of which one port-forward can have many."""
 RETRY_SECONDS = 1
 LARGEST_MESSAGE, USUAL_MESSAGE = 32 * 1024 * 1024, 1024 * 1024
-"""Bytes of a message from a client: as in Kubernetes, and what is enough for kubectl, which sends 32 KiB."""
+"""Maximum bytes of a message from a client: as in Kubernetes, and enough for kubectl, which sends 32 KiB."""
 MOST_LARGE, MOST_LARGE_OF_TENANT = 16, 4
-"""Conversations in which messages may be of the largest size. A message is kept until its last byte has come."""
+"""Maximum connections with messages of the largest size. A message is buffered until it is complete."""
 
 
 class Sessions:
-    """The conversations that go on, by tenant."""
+    """The open connections, by tenant."""
 
     def __init__(self, most: int = MOST, most_of_tenant: int = MOST_OF_TENANT, what: str = "containers") -> None:
         self._most = most
@@ -35,11 +35,11 @@ class Sessions:
 
     @property
     def total(self) -> int:
-        """Conversations of all tenants."""
+        """The number of connections of all tenants."""
         return self._tenants.total()
 
     def begin(self, user: User) -> int:
-        """Count a conversation; return how many bytes a message of its client may have.
+        """Count a connection; return the maximum bytes of a message of its client.
 
         Raises:
             ApiFault: there are too many (429).
@@ -54,13 +54,13 @@ class Sessions:
         return USUAL_MESSAGE if is_usual else LARGEST_MESSAGE
 
     def end(self, user: User) -> None:
-        """Count one less."""
+        """Count one connection less."""
         self._tenants[user.tenant] -= 1
         if not self._tenants[user.tenant]:
             del self._tenants[user.tenant]
 
     async def counted(self, user: User, connect: Callable[[], Awaitable[Connection]]) -> Connection:
-        """Open a connection that counts until it is closed.
+        """Open a connection that is counted until it is closed.
 
         Raises:
             ApiFault: there are too many (429).
@@ -84,7 +84,7 @@ def _whose(user: User) -> str:
 
 
 class _Counted:
-    """A connection that tells once when it is closed."""
+    """A connection that calls a function once when it is closed."""
 
     def __init__(self, connection: Connection, end: Callable[[], None]) -> None:
         self._connection = connection

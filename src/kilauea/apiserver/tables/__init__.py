@@ -1,1 +1,1 @@
-"""Objects as rows, as `kubectl get` shows them: the columns of each kind, and their content."""
+"""Objects as table rows for `kubectl get`: the columns of each kind, and their content."""

@@ -1,6 +1,6 @@
 """Table cells of kinds whose rows start with the name; one function for each kind.
 
-Each takes the object and the time, and gives the cells after the name.
+Each takes the object and the time, and returns the cells after the name.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ _UNSET = "<unset>"
 
 
 def only_age(obj: Object, now: int) -> list[Any]:
-    """Kinds of which nothing else is told."""
+    """Cells of kinds that have only an age."""
     return [age(obj, now)]
 
 
 def created(obj: Object, now: int) -> list[Any]:
-    """Kinds that tell the time of their creation as such."""
+    """Cells of kinds that have only the creation time."""
     return [obj["metadata"].get("creationTimestamp")]
 
 
 def config_map(obj: Object, now: int) -> list[Any]:
-    """Number of keys."""
+    """Cells of a ConfigMap: number of keys."""
     return [len(obj.get("data") or {}) + len(obj.get("binaryData") or {}), age(obj, now)]
 
 
 def secret(obj: Object, now: int) -> list[Any]:
-    """Type and number of keys."""
+    """Cells of a secret: type and number of keys."""
     return [obj.get("type", ""), len(obj.get("data") or {}), age(obj, now)]
 
 
 def namespace(obj: Object, now: int) -> list[Any]:
-    """Phase."""
+    """Cells of a namespace: phase."""
     return [part(obj, "status", "phase") or "", age(obj, now)]
 
 
@@ -44,7 +44,7 @@ def namespace(obj: Object, now: int) -> list[Any]:
 
 
 def node(obj: Object, now: int) -> list[Any]:
-    """Readiness, roles, version and addresses."""
+    """Cells of a node: readiness, roles, version and addresses."""
     info = part(obj, "status", "nodeInfo") or {}
     kernel, machine = info.get("kernelVersion") or UNKNOWN, info.get("architecture")
     wide = [
@@ -57,7 +57,7 @@ def node(obj: Object, now: int) -> list[Any]:
 
 
 def _node_status(obj: Object) -> str:
-    """`Ready`, `NotReady` or `Unknown`, and whether new pods may come."""
+    """Return `Ready`, `NotReady` or `Unknown`, with `SchedulingDisabled` if cordoned."""
     conditions = {each.get("type"): each.get("status") for each in part(obj, "status", "conditions") or []}
     words = ["Unknown"] if "Ready" not in conditions else ["Ready" if conditions["Ready"] == "True" else "NotReady"]
     if part(obj, "spec", "unschedulable"):
@@ -66,7 +66,7 @@ def _node_status(obj: Object) -> str:
 
 
 def _roles(obj: Object) -> str:
-    """The roles that labels give a node."""
+    """Return the roles in the labels of a node."""
     found = set()
     for key, value in (obj["metadata"].get("labels") or {}).items():
         if key.startswith(_ROLE_LABEL) and key != _ROLE_LABEL:
@@ -85,7 +85,7 @@ def _address(obj: Object, kind: str) -> str:
 
 
 def claim(obj: Object, now: int) -> list[Any]:
-    """Phase, volume, size and class of a claim."""
+    """Cells of a claim: phase, volume, size and class."""
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
     phase = "Terminating" if obj["metadata"].get("deletionTimestamp") else state.get("phase", "")
     bound = bool(spec.get("volumeName"))
@@ -96,7 +96,7 @@ def claim(obj: Object, now: int) -> list[Any]:
 
 
 def volume(obj: Object, now: int) -> list[Any]:
-    """Size, phase and claim of a volume."""
+    """Cells of a volume: size, phase and claim."""
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
     reference = spec.get("claimRef") or {}
     claimed = f"{reference.get('namespace', '')}/{reference.get('name', '')}" if reference else ""
@@ -121,13 +121,13 @@ def _access(modes: list[str] | None) -> str:
 
 
 def storage_class(obj: Object, now: int) -> list[Any]:
-    """Provisioner and policies."""
+    """Cells of a storage class: provisioner and policies."""
     policies = [obj.get("reclaimPolicy", "Delete"), obj.get("volumeBindingMode", "Immediate")]
     return [obj.get("provisioner", ""), *policies, bool(obj.get("allowVolumeExpansion")), age(obj, now)]
 
 
 def driver(obj: Object, now: int) -> list[Any]:
-    """Cells of a storage driver: its abilities."""
+    """Cells of a storage driver: its capabilities."""
     spec = obj.get("spec") or {}
     can = [spec.get(key, key == "attachRequired") for key in ("attachRequired", "podInfoOnMount", "storageCapacity")]
     tokens = ",".join(each.get("audience", "") for each in spec.get("tokenRequests") or []) or _UNSET
@@ -136,12 +136,12 @@ def driver(obj: Object, now: int) -> list[Any]:
 
 
 def node_drivers(obj: Object, now: int) -> list[Any]:
-    """Number of storage drivers of a node."""
+    """Cells of a node's storage drivers: their number."""
     return [len(part(obj, "spec", "drivers") or []), age(obj, now)]
 
 
 def resource_claim(obj: Object, now: int) -> list[Any]:
-    """The state of a claim: whether it has devices, is in use, and is being deleted."""
+    """Cells of a device claim: `allocated` or `pending`, with `deleted` and `reserved` if so."""
     states = []
     if obj["metadata"].get("deletionTimestamp"):
         states.append("deleted")
@@ -152,7 +152,7 @@ def resource_claim(obj: Object, now: int) -> list[Any]:
 
 
 def pod_group(obj: Object, now: int) -> list[Any]:
-    """Policy, workload and state of a PodGroup of Kubernetes."""
+    """Cells of a Kubernetes PodGroup: policy, workload and state."""
     policy = "Gang" if part(obj, "spec", "schedulingPolicy", "gang") is not None else "Basic"
     workload = part(obj, "spec", "podGroupTemplateRef", "workload", "workloadName") or NONE
     known = {each.get("type"): each for each in part(obj, "status", "conditions") or ()}
@@ -165,7 +165,7 @@ def pod_group(obj: Object, now: int) -> list[Any]:
 
 
 def taint_rule(obj: Object, now: int) -> list[Any]:
-    """The taint of a rule, and since when it is there."""
+    """Cells of a device taint rule: the taint and its time."""
     taint = part(obj, "spec", "taint") or {}
     added = taint.get("timeAdded")
     cells = [taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")]
@@ -173,13 +173,13 @@ def taint_rule(obj: Object, now: int) -> list[Any]:
 
 
 def resource_slice(obj: Object, now: int) -> list[Any]:
-    """Node, driver and pool of a slice."""
+    """Cells of a slice: node, driver and pool."""
     spec = obj.get("spec") or {}
     return [spec.get("nodeName", ""), spec.get("driver", ""), part(spec, "pool", "name") or "", age(obj, now)]
 
 
 def attachment(obj: Object, now: int) -> list[Any]:
-    """Cells of an attachment: the volume and the node."""
+    """Cells of an attachment: volume and node."""
     spec = obj.get("spec") or {}
     name = part(spec, "source", "persistentVolumeName") or ""
     attached = bool(part(obj, "status", "attached"))
@@ -190,14 +190,14 @@ def attachment(obj: Object, now: int) -> list[Any]:
 
 
 def service(obj: Object, now: int) -> list[Any]:
-    """Type, addresses and ports of a service."""
+    """Cells of a service: type, addresses and ports."""
     spec = obj.get("spec") or {}
     address = spec.get("clusterIP") or NONE
     return [spec.get("type", ""), address, _external(obj), _ports(spec), age(obj, now), pairs(spec.get("selector"))]
 
 
 def _external(obj: Object) -> str:
-    """Addresses from outside."""
+    """Return the external addresses."""
     spec = obj.get("spec") or {}
     addresses = list(spec.get("externalIPs") or [])
     if spec.get("type") == "ExternalName":
@@ -210,7 +210,7 @@ def _external(obj: Object) -> str:
 
 
 def _ports(spec: Object) -> str:
-    """Ports, with those of nodes."""
+    """Return ports with their node ports."""
     found = []
     for port in spec.get("ports") or []:
         at_node = f":{port['nodePort']}" if port.get("nodePort") else ""
@@ -219,7 +219,7 @@ def _ports(spec: Object) -> str:
 
 
 def network_policy(obj: Object, now: int) -> list[Any]:
-    """The pods that a policy is about."""
+    """Cells of a network policy: the pod selector."""
     return [selector_text(part(obj, "spec", "podSelector")), age(obj, now)]
 
 
@@ -227,7 +227,7 @@ def network_policy(obj: Object, now: int) -> list[Any]:
 
 
 def quota(obj: Object, now: int) -> list[Any]:
-    """Cells of a quota: used and allowed requests and counts, and limits."""
+    """Cells of a quota: used and hard requests and counts, and limits."""
     hard, used = part(obj, "status", "hard") or {}, part(obj, "status", "used") or {}
     texts: dict[bool, list[str]] = {True: [], False: []}
     for name in sorted(hard):
@@ -236,7 +236,7 @@ def quota(obj: Object, now: int) -> list[Any]:
 
 
 def budget(obj: Object, now: int) -> list[Any]:
-    """Bounds of a disruption budget."""
+    """Cells of a disruption budget: its bounds."""
     spec = obj.get("spec") or {}
     bounds = [_text_or(spec.get(key), "N/A") for key in ("minAvailable", "maxUnavailable")]
     return [*bounds, part(obj, "status", "disruptionsAllowed") or 0, age(obj, now)]
@@ -247,7 +247,7 @@ def _text_or(value: Any, otherwise: str) -> str:
 
 
 def priority_class(obj: Object, now: int) -> list[Any]:
-    """Value and policy."""
+    """Cells of a priority class: value and policy."""
     policy = obj.get("preemptionPolicy", "PreemptLowerPriority")
     return [obj.get("value", 0), bool(obj.get("globalDefault")), age(obj, now), policy]
 
@@ -258,7 +258,7 @@ def lease(obj: Object, now: int) -> list[Any]:
 
 
 def role_binding(obj: Object, now: int) -> list[Any]:
-    """Role, and whom it is given to."""
+    """Cells of a role binding: role and subjects."""
     role, subjects = obj.get("roleRef") or {}, obj.get("subjects") or []
     users = [each.get("name", "") for each in subjects if each.get("kind") == "User"]
     groups = [each.get("name", "") for each in subjects if each.get("kind") == "Group"]
@@ -272,7 +272,7 @@ def role_binding(obj: Object, now: int) -> list[Any]:
 
 
 def webhooks(obj: Object, now: int) -> list[Any]:
-    """Number of webhooks."""
+    """Cells of a webhook configuration: number of webhooks."""
     return [len(obj.get("webhooks") or []), age(obj, now)]
 
 
@@ -289,7 +289,7 @@ def revision(obj: Object, now: int) -> list[Any]:
 
 
 def event(obj: Object, now: int) -> list[Any]:
-    """Cells of an event: time, type and object; all of them, as the name comes last. Both groups' forms are read."""
+    """Cells of an event of either group; all of them, as the name comes last."""
     about = obj.get("involvedObject") or obj.get("regarding") or {}
     count = obj.get("count") or obj.get("deprecatedCount") or part(obj, "series", "count") or 1
     first = obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp") or obj.get("eventTime")

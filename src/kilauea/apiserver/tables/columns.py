@@ -1,4 +1,4 @@
-"""The parts of tables, and the format of lists and labels in a cell."""
+"""The parts of tables, and the formatting of lists and labels in a cell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NONE = "<none>"
 
 
 class Column(NamedTuple):
-    """A column; those of a priority above 0 are shown with `-o wide` only."""
+    """A column; those with a priority above 0 are only shown with `-o wide`."""
 
     name: str
     type: str = "string"
@@ -20,7 +20,7 @@ class Column(NamedTuple):
     description: str = ""
 
     def definition(self) -> Object:
-        """The column as a Table defines it."""
+        """Return the column definition of a Table."""
         return {
             "name": self.name,
             "type": self.type,
@@ -36,7 +36,7 @@ AGE = Column("Age", description="Time since the object was created.")
 
 @dataclass(slots=True)
 class Row:
-    """The cells of an object; `conditions` mark rows of things that have ended."""
+    """The cells of an object; `conditions` mark rows of finished objects."""
 
     cells: list[Any]
     conditions: list[Object] = field(default_factory=list)
@@ -44,14 +44,14 @@ class Row:
 
 @dataclass(frozen=True)
 class TableForm:
-    """The table of a kind: its columns, and the cells between its name and its end."""
+    """The table of a kind: its columns, and the function that creates rows."""
 
     columns: tuple[Column, ...]
     row: Callable[[Object, int], Row]
 
 
 def simple(columns: Iterable[Column], cells: Callable[[Object, int], list[Any]]) -> TableForm:
-    """A form whose rows begin with the name."""
+    """Return a form whose rows begin with the name."""
 
     def row(obj: Object, now: int) -> Row:
         return Row([obj["metadata"].get("name", ""), *cells(obj, now)])
@@ -60,12 +60,12 @@ def simple(columns: Iterable[Column], cells: Callable[[Object, int], list[Any]])
 
 
 def listed(values: Iterable[str]) -> str:
-    """Values with commas, or `<none>`."""
+    """Return values separated by commas, or `<none>`."""
     return ",".join(values) or NONE
 
 
 def pairs(values: Mapping[str, Any] | None) -> str:
-    """`key=value` with commas, or `<none>`."""
+    """Return `key=value` pairs separated by commas, or `<none>`."""
     return listed(f"{key}={value}" for key, value in sorted((values or {}).items()))
 
 
@@ -73,7 +73,7 @@ _OPERATORS = ("Exists", "DoesNotExist", "In", "NotIn")
 
 
 def selector_text(selector: Mapping[str, Any] | None) -> str:
-    """A label selector as text; `<error>` if an operator is invalid, as in objects of older versions."""
+    """Format a label selector; `<error>` if an operator is invalid, as in objects of older versions."""
     if selector is None:
         return NONE
     if any(term.get("operator") not in _OPERATORS for term in selector.get("matchExpressions") or []):
@@ -93,7 +93,7 @@ def selector_text(selector: Mapping[str, Any] | None) -> str:
 
 
 def part(obj: Mapping[str, Any], *path: str) -> Any:
-    """The value at a path, None if it is not there."""
+    """Return the value at a path; None if missing."""
     value: Any = obj
     for step in path:
         value = value.get(step) if isinstance(value, Mapping) else None

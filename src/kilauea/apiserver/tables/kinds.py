@@ -14,7 +14,7 @@ from kilauea.apiserver.tables.pods import pod_row
 from kilauea.apiserver.tables.workloads import cron_job, daemon_set, deployment, job, replica_set, stateful_set
 
 DEFAULT = simple([AGE], lambda obj, now: [age(obj, now)])
-"""For kinds without a form of their own."""
+"""The form of kinds without a special one."""
 
 Cells = Callable[[Object, int], list[Any]]
 
@@ -79,12 +79,12 @@ _ROWS: Mapping[tuple[str, str], Callable[[Object, int], Row]] = {
     ("", "events"): lambda obj, now: Row(cells.event(obj, now)),
     ("events.k8s.io", "events"): lambda obj, now: Row(cells.event(obj, now)),
 }
-"""Rows that do not begin with the name, or have more than cells."""
+"""Forms whose rows do not begin with the name, or have more than cells."""
 
 
 @cache
 def forms() -> Mapping[tuple[str, str], TableForm]:
-    """The forms of the built-in kinds by group and plural."""
+    """Return the forms of the built-in kinds by group and plural."""
     found = {}
     for facts in builtin_resources():
         key = facts["group"], facts["resource"]

@@ -1,4 +1,4 @@
-"""The row of a pod: how many containers are ready, its state, and its restarts."""
+"""The row of a pod: its ready containers, state and restarts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENDED = {"Succeeded": _COMPLETED, "Failed": _FAILED}
 
 
 def pod_row(obj: Object, now: int) -> Row:
-    """A pod as a row; pods that have ended are marked."""
+    """Return the row of a pod; finished pods are marked."""
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
     first, rest = state.get("initContainerStatuses") or [], state.get("containerStatuses") or []
     sidecars = {each.get("name") for each in spec.get("initContainers") or [] if each.get("restartPolicy") == "Always"}
@@ -46,13 +46,13 @@ def pod_row(obj: Object, now: int) -> Row:
 
 
 def _doing(obj: Object, state: Object, starting: str, initialised: bool) -> str:
-    """The phase, or what says more: why containers wait or have ended, that initialising goes on, that it goes away.
+    """Return the phase or a more specific status: the reason of a container, the progress of initialization, deletion.
 
     Args:
         obj: the pod.
         state: its status.
-        starting: what initialising it waits for; empty if for nothing.
-        initialised: its containers may run.
+        starting: the status of initialization; empty if complete.
+        initialised: True if its containers may run.
     """
     word = state.get("reason") or state.get("phase", "")
     if any(
@@ -77,7 +77,7 @@ def _is_true(state: Object, kind: str) -> bool:
 
 
 def _initialising(spec: Object, statuses: list[Object], sidecars: set[Any]) -> str:
-    """`Init:1/2`, or why the init container that is next does not end; empty once all have ended or run as sidecars."""
+    """Return `Init:1/2`, or the reason why the next init container does not finish; empty once all are done."""
     total = len(spec.get("initContainers") or [])
     for number, each in enumerate(statuses):
         ended, waiting = part(each, "state", "terminated"), part(each, "state", "waiting")
@@ -95,14 +95,14 @@ def _initialising(spec: Object, statuses: list[Object], sidecars: set[Any]) -> s
 
 
 def _exit(ended: Object) -> str:
-    """The end of a container without a reason."""
+    """Return the exit code or signal of a container without a reason."""
     if ended.get("signal"):
         return f"Signal:{ended['signal']}"
     return f"ExitCode:{ended.get('exitCode', 0)}"
 
 
 def _of_containers(state: Object, word: Any) -> Any:
-    """The reason of the first container that waits or has ended, or else the word; a failure before a success."""
+    """Return the reason of the first waiting or terminated container, failures first; the word if none has one."""
     running, failure = False, ""
     for each in reversed(state.get("containerStatuses") or []):
         waiting, ended = part(each, "state", "waiting"), part(each, "state", "terminated")
@@ -121,7 +121,7 @@ def _of_containers(state: Object, word: Any) -> Any:
 
 
 def _restarts(statuses: list[Object], now: int) -> str:
-    """The number of restarts, and the time of the last one."""
+    """Return the number of restarts, and the time of the last one."""
     count = sum(each.get("restartCount", 0) for each in statuses)
     ends = [part(each, "lastState", "terminated", "finishedAt") for each in statuses]
     last = max((each for each in ends if each), default="")
@@ -129,7 +129,7 @@ def _restarts(statuses: list[Object], now: int) -> str:
 
 
 def _gates(spec: Object, state: Object) -> str:
-    """The number of open readiness gates."""
+    """Return the number of ready readiness gates and of all."""
     gates = spec.get("readinessGates") or []
     if not gates:
         return listed([])

@@ -1,4 +1,4 @@
-"""Table cells of endpoints, ingresses, autoscalers, signing requests and small kinds of the cluster."""
+"""Table cells of endpoints, ingresses, autoscalers, signing requests and small cluster-scoped kinds."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _METRICS = {"Resource": "resource", "ContainerResource": "containerResource", "P
 
 
 def _some(values: list[str], nothing: str) -> str:
-    """The first values, and how many there are beside them."""
+    """Return the first values, and the number of others."""
     text = ",".join(values[:_SHOWN]) or nothing
     return f"{text} + {len(values) - _SHOWN} more..." if len(values) > _SHOWN else text
 
 
 def endpoints(obj: Object, now: int) -> list[Any]:
-    """Addresses with ports."""
+    """Cells of endpoints: addresses with ports."""
     found: list[str] = []
     for subset in obj.get("subsets") or []:
         hosts = [each.get("ip", "") for each in subset.get("addresses") or []]
@@ -35,7 +35,7 @@ def _joined(host: str, port: int) -> str:
 
 
 def endpoint_slice(obj: Object, now: int) -> list[Any]:
-    """Type of addresses, ports and addresses."""
+    """Cells of an endpoint slice: address type, ports and addresses."""
     ports = [str(each["port"] if each.get("port") is not None else each.get("name", "*")) for each in _ports(obj)]
     hosts = [host for each in obj.get("endpoints") or [] for host in each.get("addresses") or []]
     return [obj.get("addressType", ""), _some(ports, UNSET), _some(hosts, UNSET), age(obj, now)]
@@ -46,14 +46,14 @@ def _ports(obj: Object) -> list[Object]:
 
 
 def replication_controller(obj: Object, now: int) -> list[Any]:
-    """Wanted, present and ready pods."""
+    """Cells of a replication controller: desired, current and ready pods."""
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
     counts = [spec.get("replicas", 0), state.get("replicas", 0), state.get("readyReplicas", 0)]
     return [*counts, age(obj, now), *_containers(spec), _labels(spec.get("selector"))]
 
 
 def pod_template(obj: Object, now: int) -> list[Any]:
-    """Containers, images and labels."""
+    """Cells of a pod template: containers, images and labels."""
     return [*_containers(obj), _labels(part(obj, "template", "metadata", "labels"))]
 
 
@@ -67,7 +67,7 @@ def _labels(labels: Object | None) -> str:
 
 
 def autoscaler(obj: Object, now: int) -> list[Any]:
-    """Workload, metrics with their targets, bounds and replicas."""
+    """Cells of an autoscaler: workload, metrics with targets, bounds and replicas."""
     obj = FirstAutoscalers().stored(obj)
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
     target = spec.get("scaleTargetRef") or {}
@@ -78,7 +78,7 @@ def autoscaler(obj: Object, now: int) -> list[Any]:
 
 
 def _metrics(specs: list[Object], states: list[Object]) -> str:
-    """Each metric as `current/target`; two of them at most."""
+    """Return each metric as `current/target`; at most two."""
     if not specs:
         return NONE
     texts = [_metric(spec, states[number] if number < len(states) else {}) for number, spec in enumerate(specs)]
@@ -104,7 +104,7 @@ def _metric(spec: Object, state: Object) -> str:
 
 
 def ingress(obj: Object, now: int) -> list[Any]:
-    """Class, hosts, addresses and ports."""
+    """Cells of an ingress: class, hosts, addresses and ports."""
     spec = obj.get("spec") or {}
     hosts = [each["host"] for each in spec.get("rules") or [] if each.get("host")]
     given = part(obj, "status", "loadBalancer", "ingress") or []
@@ -116,7 +116,7 @@ def ingress(obj: Object, now: int) -> list[Any]:
 
 
 def ingress_class(obj: Object, now: int) -> list[Any]:
-    """Controller and parameters."""
+    """Cells of an ingress class: controller and parameters."""
     spec = obj.get("spec") or {}
     given = spec.get("parameters")
     text = NONE
@@ -127,17 +127,17 @@ def ingress_class(obj: Object, now: int) -> list[Any]:
 
 
 def runtime_class(obj: Object, now: int) -> list[Any]:
-    """Handler."""
+    """Cells of a runtime class: handler."""
     return [obj.get("handler", ""), age(obj, now)]
 
 
 def volume_attributes(obj: Object, now: int) -> list[Any]:
-    """Driver."""
+    """Cells of a volume attributes class: driver."""
     return [obj.get("driverName", ""), age(obj, now)]
 
 
 def ip_address(obj: Object, now: int) -> list[Any]:
-    """The object that has the address."""
+    """Cells of an IP address: the object that has it."""
     parent = part(obj, "spec", "parentRef")
     text = NONE
     if parent:
@@ -147,12 +147,12 @@ def ip_address(obj: Object, now: int) -> list[Any]:
 
 
 def address_range(obj: Object, now: int) -> list[Any]:
-    """Ranges."""
+    """Cells of a service CIDR: its ranges."""
     return [",".join(part(obj, "spec", "cidrs") or []), age(obj, now)]
 
 
 def flow_schema(obj: Object, now: int) -> list[Any]:
-    """Level, precedence, and whether the level is missing."""
+    """Cells of a flow schema: level, precedence, and a missing level."""
     spec = obj.get("spec") or {}
     conditions = part(obj, "status", "conditions") or []
     missing = next((each.get("status") for each in conditions if each.get("type") == "Dangling"), "?")
@@ -161,7 +161,7 @@ def flow_schema(obj: Object, now: int) -> list[Any]:
 
 
 def priority_level(obj: Object, now: int) -> list[Any]:
-    """Type, shares and queues."""
+    """Cells of a priority level: type, shares and queues."""
     limited = part(obj, "spec", "limited")
     shares = NONE if limited is None else limited.get("nominalConcurrencyShares", NONE)
     queuing = part(limited or {}, "limitResponse", "queuing") or {}
@@ -170,7 +170,7 @@ def priority_level(obj: Object, now: int) -> list[Any]:
 
 
 def api_service(obj: Object, now: int) -> list[Any]:
-    """Service, and whether the version is available."""
+    """Cells of an API service: service and availability."""
     service = part(obj, "spec", "service")
     text = f"{service.get('namespace', '')}/{service.get('name', '')}" if service else "Local"
     conditions = part(obj, "status", "conditions") or []
@@ -182,7 +182,7 @@ def api_service(obj: Object, now: int) -> list[Any]:
 
 
 def signing_request(obj: Object, now: int) -> list[Any]:
-    """Signer, author, duration and state."""
+    """Cells of a signing request: signer, author, duration and state."""
     spec = obj.get("spec") or {}
     seconds = spec.get("expirationSeconds")
     duration = NONE if seconds is None else human_duration(seconds)
@@ -197,7 +197,7 @@ def _signing_state(obj: Object) -> str:
 
 
 def admission_policy(obj: Object, now: int) -> list[Any]:
-    """Number of rules, and the kind of parameters."""
+    """Cells of an admission policy: number of rules and kind of parameters."""
     spec = obj.get("spec") or {}
     kind = spec.get("paramKind")
     text = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else UNSET
@@ -205,7 +205,7 @@ def admission_policy(obj: Object, now: int) -> list[Any]:
 
 
 def policy_binding(obj: Object, now: int) -> list[Any]:
-    """Policy, and the parameters."""
+    """Cells of a policy binding: policy and parameters."""
     spec = obj.get("spec") or {}
     given, text = spec.get("paramRef"), UNSET
     if given and given.get("name"):

@@ -1,4 +1,4 @@
-"""Objects of a kind as one `meta.k8s.io/v1` Table."""
+"""The `meta.k8s.io/v1` Table of objects of a kind."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from kilauea.apiserver.tables.columns import TableForm
 
 
 def table_of(form: TableForm, objects: list[dict[str, Any]], now: int) -> dict[str, Any]:
-    """A `meta.k8s.io/v1` Table of objects of one kind.
+    """Return a `meta.k8s.io/v1` Table of objects of one kind.
 
     Args:
-        form: of the kind.
-        objects: decoded; each becomes a row whose `object` the caller adds.
+        form: the table form of the kind.
+        objects: decoded objects; each becomes a row whose `object` the caller adds.
         now: microseconds since 1970, for ages.
     """
     rows = []

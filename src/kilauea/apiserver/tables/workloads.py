@@ -10,13 +10,13 @@ from kilauea.apiserver.tables.columns import NONE, Object, part, selector_text
 
 
 def _containers(spec: Object) -> list[str]:
-    """Names and images of the containers of a template."""
+    """Return names and images of the containers of a template."""
     containers = part(spec, "template", "spec", "containers") or []
     return [",".join(each.get(key, "") for each in containers) for key in ("name", "image")]
 
 
 def deployment(obj: Object, now: int) -> list[Any]:
-    """Ready, updated and available pods."""
+    """Cells of a deployment: ready, updated and available pods."""
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
     ready = f"{state.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
     counts = [state.get("updatedReplicas", 0), state.get("availableReplicas", 0)]
@@ -24,21 +24,21 @@ def deployment(obj: Object, now: int) -> list[Any]:
 
 
 def replica_set(obj: Object, now: int) -> list[Any]:
-    """Wanted, present and ready pods."""
+    """Cells of a replica set: desired, current and ready pods."""
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
     counts = [spec.get("replicas", 0), state.get("replicas", 0), state.get("readyReplicas", 0)]
     return [*counts, age(obj, now), *_containers(spec), selector_text(spec.get("selector"))]
 
 
 def stateful_set(obj: Object, now: int) -> list[Any]:
-    """Ready pods."""
+    """Cells of a stateful set: ready pods."""
     spec = obj.get("spec") or {}
     ready = f"{part(obj, 'status', 'readyReplicas') or 0}/{spec.get('replicas', 0)}"
     return [ready, age(obj, now), *_containers(spec)]
 
 
 def daemon_set(obj: Object, now: int) -> list[Any]:
-    """Pods by node."""
+    """Cells of a daemon set: counts of pods, and the node selector."""
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
     keys = "desiredNumberScheduled currentNumberScheduled numberReady updatedNumberScheduled numberAvailable".split()
     counts = [state.get(key, 0) for key in keys]
@@ -55,7 +55,7 @@ def job(obj: Object, now: int) -> list[Any]:
 
 
 def _job_status(obj: Object, state: Object) -> str:
-    """The condition that tells most."""
+    """Return the most specific condition."""
     true = {each.get("type") for each in state.get("conditions") or [] if each.get("status") == "True"}
     if "Complete" in true:
         return "Complete"

@@ -1,8 +1,8 @@
 """Types of CEL expressions, and their maximum cost, before they run.
 
-`types` are the types and how one fits another, `signatures` what functions take, `expansion` replaces macros by folds,
-`checker` finds the type of each part of an expression and what is wrong with it, and `costs` estimates the worst cost
-from the sizes that the types of the variables allow. Limits and words are those of Kubernetes.
+`types` has the types and their compatibility, `signatures` the signatures of functions, `expansion` replaces macros by
+folds, `checker` finds the type of each part of an expression and its errors, and `costs` estimates the maximum cost
+from the sizes that the types of the variables allow. Limits and messages are those of Kubernetes.
 """
 
 from __future__ import annotations

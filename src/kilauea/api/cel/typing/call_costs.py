@@ -13,7 +13,7 @@ from kilauea.api.cel.typing.sizes import MOST, OF_PATTERN, OF_TEXT, ONE, Estimat
 from kilauea.api.cel.typing.types import OPTIONAL
 
 _LIST = 10
-"""Cost of making a list."""
+"""Cost of creating a list."""
 _LONGEST_NAMED_PATTERN = 128
 _ADDRESS = Size(4, 16)
 """Bytes of an address."""
@@ -21,31 +21,31 @@ _TEXTS = ("string", "bytes")
 
 
 class Sizes(Protocol):
-    """Knows the sizes of parts of an expression."""
+    """The sizes of the parts of an expression."""
 
     def size(self, checked: Checked) -> Size:
-        """The size of a part."""
+        """Return the size of a part."""
         ...
 
     def element_size(self, checked: Checked) -> Size:
-        """The size of the elements of a list."""
+        """Return the size of the elements of a list."""
         ...
 
 
 Parts = Sequence[Checked]
 Coster = Callable[[Overload, Parts, Sizes], Estimate | None]
-"""The estimate of a function; None for one whose cost is that of a step."""
+"""Returns the estimate of a function; None if its cost is that of a step."""
 
 
 def estimate_of(name: str, overload: Overload, parts: Parts, sizes: Sizes) -> Estimate:
-    """The estimate of a call, without the cost of its arguments."""
+    """Return the estimate of a call, without the cost of its arguments."""
     coster = _COSTERS.get(name)
     found = coster(overload, parts, sizes) if coster is not None else None
     return Estimate(1) if found is None else found
 
 
 def _read(number: int, factor: float = OF_TEXT) -> Coster:
-    """A function that reads one of its arguments."""
+    """Return the coster of a function that reads one of its arguments."""
 
     def run(_: Overload, parts: Parts, sizes: Sizes) -> Estimate | None:
         return Estimate(scaled(sizes.size(parts[number]).most, factor)) if number < len(parts) else None
@@ -54,13 +54,13 @@ def _read(number: int, factor: float = OF_TEXT) -> Coster:
 
 
 def _changed(_: Overload, parts: Parts, sizes: Sizes) -> Estimate:
-    """A function that reads a text and returns one no longer than that."""
+    """Estimate a function that reads a string and returns one that is not longer."""
     size = sizes.size(parts[0])
     return Estimate(scaled(size.most, OF_TEXT), size)
 
 
 def _over_list(overload: Overload, parts: Parts, sizes: Sizes) -> Estimate | None:
-    """A function that compares the elements of a list, or reads a text."""
+    """Estimate a function that compares the elements of a list, or reads a string."""
     if not overload.is_member:
         return None
     count = sizes.size(parts[0]).most
@@ -95,7 +95,7 @@ def _split(_: Overload, parts: Parts, sizes: Sizes) -> Estimate:
 
 
 def _literal(part: Checked, other: int, negative: int = 0) -> int:
-    """The number that a part is; `other` if it is not a literal."""
+    """Return the number in a literal; `other` if the part is not a literal."""
     if part.node.kind != "literal" or part.node.value.__class__ is not int:
         return other
     return part.node.value if part.node.value >= 0 else negative
@@ -133,12 +133,12 @@ def _validate(_: Overload, parts: Parts, sizes: Sizes) -> Estimate:
 
 
 def _address(overload: Overload, parts: Parts, sizes: Sizes) -> Estimate:
-    """`ip(text)`, which reads a text, and `cidr.ip()`, which does not."""
+    """Estimate `ip(text)`, which reads a string, and `cidr.ip()`, which does not."""
     return Estimate(1) if overload.is_member else Estimate(scaled(sizes.size(parts[0]).most, OF_TEXT))
 
 
 def _contains_address(whole: bool) -> Coster:
-    """A function that asks if a network contains an address, or a `whole` network."""
+    """Return the coster of a function that checks if a network contains an address, or a `whole` network."""
 
     def run(overload: Overload, parts: Parts, sizes: Sizes) -> Estimate:
         cost = scaled(_ADDRESS.plus(_ADDRESS).most, OF_TEXT)
@@ -184,7 +184,7 @@ def _reverse(overload: Overload, parts: Parts, sizes: Sizes) -> Estimate | None:
 
 
 def _compared(number: int) -> Coster:
-    """A function that compares all elements of a list with each other."""
+    """Return the coster of a function that compares all elements of a list with each other."""
 
     def run(overload: Overload, parts: Parts, sizes: Sizes) -> Estimate:
         size = sizes.size(parts[number])

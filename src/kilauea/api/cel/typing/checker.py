@@ -1,4 +1,4 @@
-"""Finds the type of each part of an expression, and all of its type errors."""
+"""The type checker, which finds the type of each part of an expression and all type errors."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Checked:
     """A node with its type.
 
     Attributes:
-        node: with macros expanded; a call of a function with a dotted name is not a member.
-        type: of its value.
-        parts: its parts, checked.
-        overloads: of a call, the alternatives that fit.
+        node: the node with macros expanded; a call of a function with a dotted name is not a member.
+        type: the type of its value.
+        parts: its checked parts.
+        overloads: the matching overloads of a call.
     """
 
     node: Node
@@ -55,14 +55,14 @@ class Checked:
 
 
 def check_expression(text: str, variables: Scope) -> Checked:
-    """The expression with its types.
+    """Check an expression and return it with its types.
 
     Args:
         text: the expression.
-        variables: all variables that there are, with their types.
+        variables: all variables with their types.
 
     Raises:
-        CelError: it is invalid; the message tells of all that is wrong.
+        CelError: it is invalid; the message has all errors.
     """
     try:
         return _Checker(text).run(variables)
@@ -79,7 +79,7 @@ class _Checker:
         self._bindings = Bindings()
         self._errors: list[tuple[int, str]] = []
         self._formatting = 0
-        """Calls of `format` around, whose arguments may have different types."""
+        """Number of enclosing calls of `format`, whose arguments may have different types."""
 
     def run(self, variables: Scope) -> Checked:
         checked = self._check(parse(self._text), variables)
@@ -94,7 +94,7 @@ class _Checker:
         return "\n".join(texts)
 
     def _settle(self, checked: Checked) -> None:
-        """Replace parameters in all types by what they stand for in the end."""
+        """Replace type parameters by their final types."""
         checked.type = self._bindings.resolved(checked.type, unbound_is_dyn=True)
         for part in checked.parts:
             self._settle(part)
@@ -120,7 +120,7 @@ class _Checker:
         return Checked(node, self._named(node, str(node.value), scope) or self._undeclared(node, str(node.value)))
 
     def _named(self, node: Node, name: str, scope: Scope) -> Type | None:
-        """The type of a variable, or of a type by its name."""
+        """Return the type of a variable, or of a type name."""
         if name in scope:
             return scope[name]
         if name in NAMED_TYPES or name in NAMED_DOTTED_TYPES:
@@ -185,7 +185,7 @@ class _Checker:
         return Checked(node, map_of(key or self._bindings.fresh(), value or self._bindings.fresh()), parts)
 
     def _plain(self, node: Node, kind: Type, *, optional: bool) -> Type:
-        """The type of an element of a literal, which must be an optional if it is marked."""
+        """Return the type of an element of a literal, which must be an optional if it is marked."""
         if not optional:
             return kind
         inner, was_optional = unwrapped(kind)
@@ -224,7 +224,7 @@ class _Checker:
         return Checked(node, ERROR if wrong else BOOL, parts, signatures()[node.value])
 
     def _resolved(self, node: Node, name: str, parts: tuple[Checked, ...]) -> Checked:
-        """A call with the alternatives of its function that fit."""
+        """Return a call with the matching overloads of its function."""
         given = [part.type for part in parts]
         matching: list[Overload] = []
         result: Type | None = None
@@ -262,7 +262,7 @@ class _Checker:
         return Checked(node, self._bindings.resolved(result.type), (over, init, condition, step, result))
 
     def _elements(self, over: Checked, count: int) -> tuple[Type, ...]:
-        """The types of the variables of a loop."""
+        """Return the types of the variables of a loop."""
         kind = self._bindings.resolved(over.type)
         if kind.kind == "list":
             return kind.params if count == 1 else (INT, *kind.params)
@@ -283,7 +283,7 @@ _TYPE_NAMES: Mapping[str, Type] = {
 
 
 def _dotted(node: Node) -> str:
-    """The dotted name that a node spells; empty if it spells none."""
+    """Return the dotted name of a node; empty if it is not one."""
     names: list[Any] = []
     while node.kind == "select" and not node.optional:
         names.append(node.value)

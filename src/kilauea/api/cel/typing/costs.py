@@ -1,8 +1,7 @@
-"""The worst-case cost of an expression, from the sizes that the types of its variables allow.
+"""The maximum cost of an expression, from the sizes that the types of its variables allow.
 
-Kubernetes refuses rules by this estimate, so it is the same number: what has no limit may be as large as a number of
-64 bits. The size of a part is known if it is a literal, if it is reached from a variable by fields and elements, or if
-a function tells it.
+Kubernetes rejects rules by this estimate, so it must be the same number: a value without a limit has the largest 64-bit
+size. The size of a part is known for literals, for fields and elements of variables, and for results of some functions.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from kilauea.api.cel.typing.sizes import ONE, UNKNOWN, Estimate, Size, capped
 from kilauea.api.cel.typing.types import OPTIONAL, SCALARS, Type
 
 _LIST, _MAP = 10, 30
-"""Cost of making one."""
+"""Cost of creating one."""
 
 
 class _Entry(NamedTuple):
@@ -30,11 +29,11 @@ class _Entry(NamedTuple):
 
 
 class _Path:
-    """The steps from a variable to a place: fields, `@items`, `@keys`, `@values`.
+    """The steps from a variable to a part of it: fields, `@items`, `@keys`, `@values`.
 
-    The reference estimator keeps paths in arrays that double when they are full. Paths that continue the same one share
-    its array, so a later sibling may rename the last step of an earlier one. Its numbers decide which rules a cluster
-    accepts, and are only the same if this is, too.
+    The reference estimator keeps paths in slices whose arrays double when full. Paths that extend the same one share
+    its array, so a later sibling may overwrite the last step of an earlier one. Clusters accept rules by its estimates,
+    which can be reproduced only with this behavior.
     """
 
     __slots__ = ("_array", "_length")
@@ -45,7 +44,7 @@ class _Path:
 
     @staticmethod
     def below(path: _Path | None, step: str) -> _Path:
-        """The path that continues another by a step."""
+        """Return a path extended by a step."""
         if path is None:
             return _Path([step], 1)
         array, length = path._array, path._length
@@ -55,9 +54,9 @@ class _Path:
         return _Path(array, length + 1)
 
     def declared(self, root: Type, *more: str) -> Type | None:
-        """The type that is declared at the end of the path; None if there is none."""
+        """Return the declared type at the end of the path; None if there is none."""
         found: Type | None = root
-        for step in (*self._array[1 : self._length], *more):  # the first step is taken for a variable
+        for step in (*self._array[1 : self._length], *more):  # the first step is treated as a variable
             found = None if found is None else _child(found, step)
         return found
 
@@ -79,7 +78,7 @@ class _Local(NamedTuple):
 
 
 def estimated_cost(checked: Checked, root: Type) -> int:
-    """The worst cost of an expression; `root` is the type of its variables, in which declared sizes are looked up."""
+    """Return the maximum cost of an expression; `root` is the type of its variables, with their declared sizes."""
     return _Estimator(root).cost(checked)
 
 
@@ -92,7 +91,7 @@ class _Estimator:
         self._entries: dict[Checked, _Entry] = {}
 
     def cost(self, checked: Checked) -> int:
-        """The worst cost of a part."""
+        """Return the maximum cost of a part."""
         kind = checked.node.kind
         if kind == "literal":
             return 0
@@ -108,7 +107,7 @@ class _Estimator:
             return self._bind(checked) if checked.node.value.is_bind else self._fold(checked)
         return self._call(checked)
 
-    # --- what is known of a part
+    # --- sizes
 
     def _local(self, checked: Checked) -> _Local | None:
         stack = self._locals.get(checked.node.value) if checked.node.kind == "name" else None
@@ -135,11 +134,11 @@ class _Estimator:
         return None if local is None else local.size
 
     def size(self, checked: Checked) -> Size:
-        """The size of a part."""
+        """Return the size of a part."""
         return self._size(checked) or UNKNOWN
 
     def element_size(self, checked: Checked) -> Size:
-        """The size of the elements of a list, by its declared type alone."""
+        """Return the size of the elements of a list, from its declared type only."""
         path = self._path(checked)
         declared = None if path is None else path.declared(self._root, "@items")
         return UNKNOWN if declared is None else Size(0, declared.most)
@@ -178,7 +177,7 @@ class _Estimator:
         return capped(cost + _MAP)
 
     def _any_of(self, parts: Sequence[Checked]) -> Size:
-        """The size of one of several parts."""
+        """Return the size of one of several parts."""
         sizes = [self.size(part) for part in parts] or [Size(0, 0)]
         return Size(min(size.least for size in sizes), max(size.most for size in sizes))
 
@@ -219,7 +218,7 @@ class _Estimator:
         return capped(cost + capped(count.most * each))
 
     def _elements(self, over: Checked, count: int) -> list[_Local]:
-        """The variables of a loop over the elements of a part."""
+        """Return the variables of a loop over the elements of a part."""
         entry, path = self._entry(over), self._path(over)
         is_list = over.type.kind == "list" if entry is None else entry.is_list
         keys = _Local(_Path.below(path, "@indices" if is_list else "@keys"), entry.key if entry else None, None)
@@ -227,7 +226,7 @@ class _Estimator:
         return [keys, values] if count == 2 else [values if is_list else keys]
 
     def _keep(self, checked: Checked, init: Checked, step: Checked, count: Size) -> None:
-        """Note the size of what a loop makes."""
+        """Record the size of the result of a loop."""
         if init.node.kind == "literal":
             size = self._size(init)
             if size is not None:
@@ -263,7 +262,7 @@ class _Estimator:
         return capped(worst + sum(costs))
 
     def _costs(self, checked: Checked) -> list[int]:
-        """The costs of the parts of a call, whose sizes are found at once; the target of a method comes last."""
+        """Return the costs of the parts of a call, computing their sizes; the target of a method comes last."""
         costs = []
         for part in (*checked.parts[checked.node.member :], *checked.parts[: checked.node.member]):
             costs.append(self.cost(part))
@@ -283,7 +282,7 @@ class _Estimator:
             self._entries[checked] = entry
 
     def _indexed(self, checked: Checked, overload: Overload, size: Size | None) -> Size | None:
-        """Note the place of an element; returns its size."""
+        """Record the path of an element; return its size."""
         target = checked.parts[0] if checked.parts else None
         kind = overload.arguments[0].kind if overload.arguments else ""
         if checked.node.kind != "index" or checked.node.optional or target is None or kind not in ("list", "map"):
@@ -293,7 +292,7 @@ class _Estimator:
         return None if entry is None else entry.value
 
     def _estimate(self, checked: Checked, overload: Overload) -> Estimate:
-        """The cost of a call with one alternative of its function, without that of its arguments."""
+        """Return the estimate of a call with one overload, without the cost of its arguments."""
         name = "index" if checked.node.kind == "index" else str(checked.node.value)
         if name == "+":
             self._join_entries(checked, *checked.parts)

@@ -1,6 +1,6 @@
-"""Macros as folds: a value that starts with `init`, and that `step` replaces for each element of a range.
+"""Expansion of macros to folds: a value that starts with `init` and is replaced by `step` for each element.
 
-This is how the language defines them, and so how their cost is defined. A fold is a `Node` of kind `fold` whose value
+The language defines macros, and so their cost, in this way. A fold is a `Node` of kind `fold` whose value
 is a `Fold`, and whose parts are its range, start, condition, step and result. `has(a.b)` is of kind `test`.
 """
 
@@ -16,14 +16,14 @@ _UNUSED = "#unused"
 
 
 class Fold(NamedTuple):
-    """The names of a fold: of its elements (of a key and a value, if there are two), and of the value that it makes."""
+    """The names of a fold: of its elements (a key and a value, if there are two), and of its accumulator."""
 
     names: tuple[str, ...]
     made: str
 
     @property
     def is_bind(self) -> bool:
-        """True if this only gives a value a name."""
+        """True if the fold only names a value."""
         return self.made != RESULT and self.names == (_UNUSED,)
 
 
@@ -34,7 +34,7 @@ class Expansion:
         self._text = text
 
     def expanded(self, node: Node) -> Node | None:
-        """The node that a macro stands for; None if a node is not a macro.
+        """Return the expansion of a macro; None if a node is not a macro.
 
         Raises:
             CelError: it has the wrong arguments.
@@ -87,7 +87,7 @@ class Expansion:
 
 
 def _parts(node: Node, names: tuple[str, ...], bodies: list[Node]) -> tuple[Node, Node, Node, Node]:
-    """Start, condition, step and result of a loop."""
+    """Return start, condition, step and result of a loop."""
     made, yes, macro, body = _name(node, RESULT), _literal(node, True), node.value, bodies[-1]
     if macro == "all":
         return yes, _call(node, "@not_strictly_false", made), _call(node, "&&", made, body), made

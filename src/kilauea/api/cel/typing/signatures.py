@@ -1,6 +1,6 @@
 """Signatures of the functions and operators of CEL.
 
-One line for each name: the alternatives are separated by `|`, a target stands before a dot, and capital letters are
+One line for each name: overloads are separated by `|`, a target precedes a dot, and capital letters are type
 parameters.
 """
 
@@ -15,7 +15,7 @@ from kilauea.api.cel.typing.types import OPTIONAL, Type
 
 
 class Overload(NamedTuple):
-    """One alternative of a function; the target of a method is the first argument."""
+    """One overload of a function; the target of a method is the first argument."""
 
     is_member: bool
     arguments: tuple[Type, ...]
@@ -26,7 +26,7 @@ OPERATOR_NAMES = {
     **{sign: f"_{sign}_" for sign in ("&&", "||", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%")},
     "!_": "!_", "-_": "-_", "in": "@in", "?:": "_?_:_", "index": "_[_]", "?index": "_[?_]",
 }  # fmt: skip
-"""The names under which errors tell of operators."""
+"""The names of operators in errors."""
 _ORDERED = "bool int uint double string bytes timestamp duration"
 _NUMBERS = "int uint double"
 _BETWEEN = "|".join(
@@ -36,7 +36,7 @@ _BETWEEN = "|".join(
 
 
 def _of_lists(result: str) -> str:
-    """A method of lists of each kind that has an order; `*` in the result stands for the kind."""
+    """Return a method of lists for each ordered type; `*` in the result is replaced by the type."""
     return "|".join(f"list<{kind}>.() {result.replace('*', kind)}" for kind in _ORDERED.split())
 
 
@@ -195,7 +195,7 @@ _FORM = re.compile(r"(?P<target>[^.(]+)?(?P<dot>\.)?\((?P<arguments>[^)]*)\) (?P
 
 @lru_cache(maxsize=1)
 def signatures() -> dict[str, tuple[Overload, ...]]:
-    """All functions with their alternatives."""
+    """Return all functions with their overloads."""
     return {name: tuple(_overload(each.strip()) for each in line.split("|")) for name, line in _LINES.items()}
 
 
@@ -207,7 +207,7 @@ def _overload(text: str) -> Overload:
 
 
 def named_type(text: str) -> Type:
-    """The type in a text such as `map<string,int>`."""
+    """Parse a type such as `map<string,int>`."""
     (found,) = _types(text)
     return found
 

@@ -1,4 +1,4 @@
-"""Sizes of values as ranges, and costs that follow from them; neither exceeds a number of 64 bits."""
+"""Sizes of values as ranges, and derived costs; both are limited to 64 bits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 MOST = 2**64 - 1
 OF_TEXT, OF_PATTERN = 0.1, 0.25
-"""Cost of a character that is read, and of one of a pattern."""
+"""Cost per character read, and per character of a pattern."""
 
 
 class Size(NamedTuple):
@@ -17,15 +17,15 @@ class Size(NamedTuple):
     most: int
 
     def plus(self, other: Size) -> Size:
-        """The size of both together."""
+        """Return the sum of both sizes."""
         return Size(capped(self.least + other.least), capped(self.most + other.most))
 
     def times(self, other: Size) -> Size:
-        """The size of as many."""
+        """Return the product of both sizes."""
         return Size(capped(self.least * other.least), capped(self.most * other.most))
 
     def or_else(self, other: Size) -> Size:
-        """The size of one of both."""
+        """Return the size of either value."""
         return Size(min(self.least, other.least), max(self.most, other.most))
 
 
@@ -34,17 +34,17 @@ ONE = Size(1, 1)
 
 
 class Estimate(NamedTuple):
-    """The worst cost of a call, and the size of its result if that is known."""
+    """The maximum cost of a call, and the size of its result if known."""
 
     cost: int
     size: Size | None = None
 
 
 def capped(value: int) -> int:
-    """A number, or the largest one."""
+    """Return a number, limited to the largest one."""
     return min(value, MOST)
 
 
 def scaled(size: int, factor: float) -> int:
-    """The cost of a size, rounded up."""
+    """Return the cost of a size, rounded up."""
     return min(math.ceil(float(size) * factor), MOST)

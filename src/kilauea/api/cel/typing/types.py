@@ -1,4 +1,4 @@
-"""Types of CEL, and the rules by which one fits another: unification with parameters, as in the reference checker."""
+"""Types of CEL, and their compatibility: unification with type parameters, as in the reference checker."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Type:
     """A type. Two types are equal if kind, name and parameters are.
 
     Attributes:
-        kind: such as `int`, `list`, `object`; `param` for a parameter that stands for any type.
-        name: of an object, an opaque type or a parameter.
-        params: of a list its items, of a map its keys and values.
-        fields: of an object.
-        most: the largest size of a value, as far as its schema says; 0 for what has no size.
+        kind: the kind, such as `int`, `list`, `object`; `param` for a type parameter.
+        name: the name of an object, an opaque type or a parameter.
+        params: the item type of a list, or the key and value types of a map.
+        fields: the fields of an object.
+        most: the maximum size of a value in its schema; 0 for types without a size.
         least_bytes: the size of the smallest value in JSON.
     """
 
@@ -47,32 +47,32 @@ _NESTED = frozenset({"opaque", "list", "map", "type"})
 
 
 def list_of(item: Type, most: int = 0) -> Type:
-    """The type of lists of an item."""
+    """Return the type of lists of an item type."""
     return Type("list", params=(item,), most=most)
 
 
 def map_of(key: Type, value: Type, most: int = 0) -> Type:
-    """The type of maps."""
+    """Return the type of maps."""
     return Type("map", params=(key, value), most=most)
 
 
 def object_of(name: str, fields: Mapping[str, Type], least_bytes: int = 2) -> Type:
-    """The type of objects with these fields."""
+    """Return the type of objects with these fields."""
     return Type("object", name, fields=fields, least_bytes=least_bytes)
 
 
 def opaque(name: str, *params: Type) -> Type:
-    """A type that only functions look into."""
+    """Return an opaque type, which only functions access."""
     return Type("opaque", name, params)
 
 
 def optional_of(value: Type) -> Type:
-    """The type of optionals."""
+    """Return the type of optionals."""
     return opaque(OPTIONAL, value)
 
 
 def is_dynamic(kind: Type) -> bool:
-    """Return True if nothing is known of a value, or what was known is wrong."""
+    """Return True if the type of a value is unknown or erroneous."""
     return kind.kind in ("dyn", "error")
 
 
@@ -84,19 +84,19 @@ def unwrapped(kind: Type) -> tuple[Type, bool]:
 
 
 class Bindings:
-    """The types that parameters stand for."""
+    """The types bound to type parameters."""
 
     def __init__(self) -> None:
         self._known: dict[str, Type] = {}
         self._count = 0
 
     def fresh(self) -> Type:
-        """A parameter that stands for nothing yet."""
+        """Return a new, unbound parameter."""
         self._count += 1
         return Type("param", f"_var{self._count}")
 
     def resolved(self, kind: Type, *, unbound_is_dyn: bool = False) -> Type:
-        """The type with all parameters replaced that stand for something."""
+        """Return the type with all bound parameters replaced."""
         if kind.kind == "param":
             if kind.name in self._known:
                 return self.resolved(self._known[kind.name], unbound_is_dyn=unbound_is_dyn)
@@ -106,7 +106,7 @@ class Bindings:
         return replace(kind, params=tuple(self.resolved(each, unbound_is_dyn=unbound_is_dyn) for each in kind.params))
 
     def instantiated(self, kinds: Sequence[Type]) -> list[Type]:
-        """Types with fresh parameters in the place of their own."""
+        """Return types with fresh parameters in place of their own."""
         fresh: dict[str, Type] = {}
         return [self._renamed(kind, fresh) for kind in kinds]
 
@@ -120,7 +120,7 @@ class Bindings:
         return replace(kind, params=tuple(self._renamed(each, fresh) for each in kind.params))
 
     def fit(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
-        """Return True if types fit others one by one; parameters are bound then, and stay as they were otherwise."""
+        """Return True if types match others pairwise; parameters are bound then, and unchanged otherwise."""
         before = dict(self._known)
         if len(given) == len(wanted) and all(map(self._fits, given, wanted)):
             return True
@@ -144,7 +144,7 @@ class Bindings:
         return len(left.params) == len(right.params) and all(map(self._fits, left.params, right.params))
 
     def _bind(self, kind: Type, param: Type) -> tuple[bool, bool]:
-        """Have a parameter stand for a type: True if it can, and True if it stood for something."""
+        """Bind a parameter to a type: return True if possible, and True if it was already bound."""
         if kind == param:
             return True, True
         known = self._known.get(param.name)
@@ -171,7 +171,7 @@ class Bindings:
         return any(self._contains(each, param) for each in kind.params)
 
     def more_general(self, left: Type, right: Type) -> Type:
-        """Of two types that fit, the one that says less."""
+        """Return the more general of two compatible types."""
         return left if self._is_less_specific(left, right) else right
 
     def _is_less_specific(self, left: Type, right: Type) -> bool:

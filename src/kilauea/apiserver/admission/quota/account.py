@@ -1,4 +1,4 @@
-"""The account of one quota: what it allows, what is used, and what is about to be used by writes under way."""
+"""The account of one quota: its limits, the usage, and the additional usage of writes in progress."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Change:
-    """An object that is written: as it was, None if it is new, and as it will be, None if it goes."""
+    """An object that is written: the old one, None if it is created, and the new one, None if it is deleted."""
 
     kind: Kind
     old: Object | None
@@ -25,17 +25,17 @@ class Change:
 
     @cached_property
     def before(self) -> dict[str, Amount]:
-        """Usage of the object before the write."""
+        """Return the usage of the object before the write."""
         return {} if self.old is None else usage_of(self.kind, self.old)
 
     @cached_property
     def now(self) -> dict[str, Amount]:
-        """Usage of the object after the write."""
+        """Return the usage of the object after the write."""
         return {} if self.new is None else usage_of(self.kind, self.new)
 
     @cached_property
     def missing(self) -> dict[str, str]:
-        """Amounts that the containers of a new pod lack and quotas can demand: by name, those containers."""
+        """Return the containers of a new pod that lack amounts required by quotas, by name of the amount."""
         return {} if self.new is None else missing_amounts(self.new)
 
 
@@ -43,15 +43,15 @@ class Account:
     """One quota.
 
     Attributes:
-        name: of the quota.
-        hard: what it allows.
-        used: what durable objects use; of names that some kind counts under.
-        held: what writes under way will add.
-        counted_at: revision at which `used` was counted; later writes are added.
-        counted: False while that goes on.
-        shown: the status as it is stored.
-        is_stale: True if the status that is stored may say something else.
-        showing: held by who writes it.
+        name: the name of the quota.
+        hard: the limits.
+        used: the usage of durable objects, for the names under which some kind counts.
+        held: the additional usage of writes in progress.
+        counted_at: the revision at which `used` was counted; later writes are added.
+        counted: False while counting.
+        shown: the stored status.
+        is_stale: True if the stored status may be out of date.
+        showing: the lock for writing the status.
     """
 
     def __init__(self, name: str, spec: Object, counted_at: int, shown: Mapping[str, Any]) -> None:
@@ -69,7 +69,7 @@ class Account:
         self._names: dict[Kind, frozenset[str]] = {}
 
     def names(self, kind: Kind) -> frozenset[str]:
-        """The names of the quota under which objects of a kind count."""
+        """Return the names of the quota under which objects of a kind count."""
         found = self._names.get(kind)
         if found is None:
             found = self._names[kind] = names_for(kind, self.hard)
@@ -80,14 +80,14 @@ class Account:
         return bool(self.names(kind)) and is_about(self._requirements, kind, obj)
 
     def share(self, kind: Kind, obj: Object | None, usage: Amounts) -> dict[str, Amount]:
-        """The part of an object's usage that counts in this quota."""
+        """Return the part of an object's usage that counts in this quota."""
         if obj is None or not self.concerns(kind, obj):
             return {}
         names = self.names(kind)
         return {name: amount for name, amount in usage.items() if name in names}
 
     def difference(self, change: Change) -> dict[str, Amount]:
-        """Usage that a write adds, negative where it frees; without zeros."""
+        """Return the usage that a write adds, negative if it frees some; without zeros."""
         kind = change.kind
         if not self.names(kind):
             return {}
@@ -96,11 +96,11 @@ class Account:
         return {name: amount for name, amount in found.items() if amount.nanos}
 
     def taken(self, name: str) -> Amount:
-        """Usage under a name, now and of writes in progress."""
+        """Return the usage under a name, including writes in progress."""
         return self.used.get(name, ZERO).plus(self.held.get(name, ZERO))
 
     def exceeded_by(self, wanted: Amounts) -> list[str]:
-        """The names under which a quota does not allow so much more."""
+        """Return the names under which the additional usage exceeds the quota."""
         return sorted(
             name
             for name, amount in wanted.items()
@@ -108,23 +108,23 @@ class Account:
         )
 
     def hold(self, change: Change) -> None:
-        """Set aside what a write under way adds."""
+        """Reserve the additional usage of a write in progress."""
         self.held = add(self.held, _gains(self.difference(change)))
 
     def release(self, change: Change) -> None:
-        """The write is over, in one way or the other."""
+        """Release the reservation of a write that succeeded or failed."""
         gains = _gains(self.difference(change))
         self.held = _nonzero({**self.held, **{name: self.held[name].minus(gains[name]) for name in gains}})
 
     def book(self, change: Change, revision: int) -> None:
-        """Count a write that is durable, unless it was counted with the rest."""
+        """Count a durable write, unless it was already counted."""
         difference = self.difference(change) if revision > self.counted_at else {}
         if difference:
             self.used = add(self.used, difference)
             self.is_stale = True
 
     def status(self) -> dict[str, Any]:
-        """The status that tells of this."""
+        """Return the status with limits and usage."""
         return {"hard": texts(self.hard), "used": texts(self.used)}
 
 

@@ -1,4 +1,4 @@
-"""The accounts of a namespace: counted once from the objects that are there, then kept with every write."""
+"""The accounts of a namespace: counted once from existing objects, then updated with every write."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from kilauea.apiserver.storage import Conflict, Missing, StorageError, Stored
 
 ROOT = "/core/resourcequotas/"
 MANAGER = "kube-apiserver"
-"""In whose name the status is written."""
+"""The field manager of the status."""
 TRIES = 100
 TOGETHER = 16
-"""Quotas whose status is written in one commit: far fewer waits for the disk, and other requests come in between."""
+"""Quotas whose status is written in one commit, for few waits for the disk and turns of other requests in between."""
 AT_A_TIME = 512 * 1024
-"""Bytes of objects that are counted before other requests have their turn."""
+"""Bytes of objects to count before other requests have their turn."""
 LEAST = 1024
-"""Bytes as which an object counts there besides its own."""
+"""Bytes added to the size of each object for that."""
 _decode = msgspec.json.decode
 _KEPT = fields("spec", "metadata")
 
@@ -36,8 +36,8 @@ class NamespaceAccounts:
     """All accounts of one namespace.
 
     Attributes:
-        accounts: by the name of the quota, in order.
-        under_way: the writes that have been sent and are not over.
+        accounts: the accounts by name of the quota, in order.
+        under_way: the writes in progress.
         opening: quotas that are being created.
     """
 
@@ -49,11 +49,11 @@ class NamespaceAccounts:
         self.opening = 0
 
     def is_empty(self) -> bool:
-        """True if there are no accounts to keep."""
+        """True if the namespace has no accounts."""
         return not self.accounts and not self.opening
 
     def open(self, quota: dict[str, Any]) -> tuple[Account, Iterator[None]]:
-        """Begin the account of a quota as it is now; going through the iterator counts what is there."""
+        """Begin the account of a quota; exhausting the iterator counts the existing objects."""
         name = quota["metadata"]["name"]
         account = Account(name, quota.get("spec") or {}, self._backend.store.revision, quota.get("status") or {})
         for change in self.under_way.values():
@@ -63,17 +63,17 @@ class NamespaceAccounts:
         return account, self._count(account)
 
     async def reopen(self, quota: dict[str, Any]) -> None:
-        """Begin the account of a quota, giving other requests their turn."""
+        """Begin the account of a quota, yielding to other requests."""
         _, steps = self.open(quota)
         for _ in steps:
             await asyncio.sleep(0)
 
     def close(self, name: str) -> None:
-        """The quota is gone."""
+        """Remove the account of a deleted quota."""
         self.accounts.pop(name, None)
 
     def _count(self, account: Account) -> Iterator[None]:
-        """Count what is there, a part at a time; writes from now on come on top."""
+        """Count existing objects, some at a time; later writes are added."""
         store, pages = self._backend.store, []
         known: dict[str, Amount] = {}
         for resource in {each.root: each for each in self._backend.registry if each.namespaced}.values():
@@ -96,13 +96,13 @@ class NamespaceAccounts:
         account.counted = account.is_stale = True
 
     async def show(self) -> None:
-        """Write the status of all quotas that have changed; returns when it is durable."""
+        """Write the status of all changed quotas; return when it is durable."""
         stale = [each for each in self.accounts.values() if each.counted and each.is_stale]
         for start in range(0, len(stale), TOGETHER):
             await asyncio.gather(*map(self._show, stale[start : start + TOGETHER]))
 
     async def _show(self, account: Account) -> None:
-        async with account.showing:  # a caller that had to wait may find the work done
+        async with account.showing:  # another caller may have done this meanwhile
             await self._write_status(account)
 
     async def _write_status(self, account: Account) -> None:
@@ -118,11 +118,11 @@ class NamespaceAccounts:
                 continue
             except (Missing, StorageError):
                 account.is_stale = True
-                return  # gone; or not writable now, and the account stays right all the same
+                return  # deleted, or not writable now; the account stays correct
             account.shown = state
 
     async def _told(self, stored: Stored, state: dict[str, Any]) -> dict[str, Any]:
-        """The quota with its status; that of one with thousands of names is made outside the event loop."""
+        """Return the quota with its status, built outside the event loop if it has thousands of names."""
         backend = self._backend
         resource, writes = backend.registry.find("", "v1", "resourcequotas"), backend.large_writes
         schema = None if resource is None else resource.schema
@@ -131,7 +131,7 @@ class NamespaceAccounts:
 
 
 def _told(value: bytes, state: dict[str, Any], schema: Schema | None, timestamp: str) -> dict[str, Any]:
-    """A quota with a status, which this server manages."""
+    """Return a quota with a status, which this server manages."""
     old: dict[str, Any] = _decode(value)
     quota: dict[str, Any] = _decode(value)
     quota["status"] = state

@@ -1,4 +1,4 @@
-"""The objects that a quota covers, where it does not cover all."""
+"""Quota scopes, which restrict the objects that a quota covers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 
 class Requirement(Record, frozen=True):
-    """One condition on an object: its value of a scope is one of these, is none of them, is there, is not there."""
+    """A condition on an object: its value for a scope is in these, not in these, exists, or does not exist."""
 
     scope_name: str = ""
     operator: str = "Exists"
@@ -26,14 +26,14 @@ class _Selector(Record, frozen=True):
 
 
 class Scoped(Record, frozen=True):
-    """The part of a quota's specification that says what it is about."""
+    """The part of a quota's specification that selects objects."""
 
     scopes: tuple[str, ...] | None = None
     scope_selector: _Selector | None = None
 
 
 def requirements_of(spec: Object) -> tuple[Requirement, ...]:
-    """All conditions of a quota."""
+    """Return all conditions of a quota."""
     scoped = msgspec.convert(spec, Scoped)
     selector = scoped.scope_selector.match_expressions if scoped.scope_selector else ()
     return (*(Requirement(scope) for scope in scoped.scopes or ()), *selector)
@@ -96,7 +96,7 @@ def _selects(requirement: Requirement, values: list[str]) -> bool:
 
 
 def _affinity_terms(spec: Object) -> Iterator[Object]:
-    """The terms of affinity and anti-affinity to pods."""
+    """Yield the terms of pod affinity and anti-affinity."""
     for side in ("podAffinity", "podAntiAffinity"):
         affinity = (spec.get("affinity") or {}).get(side) or {}
         yield from affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()

@@ -1,7 +1,7 @@
-"""Quotas in admission: every write in a namespace that has any is checked, and accounted for when it is durable.
+"""Quotas in admission: every write in a namespace with quotas is checked, and counted when it is durable.
 
-A check and the hold on what it found free are one step between two waits of the event loop, so writes at the same time
-cannot both have the last of it. Namespaces without a quota have no books and cost a look into a dict.
+Check and reservation run without a wait in between, so concurrent writes cannot both use the last of a quota.
+Namespaces without a quota have no accounts and cost only a dict lookup.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUOTAS: Kind = ("", "resourcequotas")
 
 
 class ResourceQuotas(AdmissionStep):
-    """Keeps namespaces within their quotas, and the status of quotas true."""
+    """Enforces the quotas of namespaces, and updates the status of quotas."""
 
     name = "ResourceQuota"
 
@@ -41,14 +41,14 @@ class ResourceQuotas(AdmissionStep):
         self._tasks: set[asyncio.Task[None]] = set()
 
     def validate(self, attributes: Attributes) -> None:
-        """A write that is only tried is checked here; others are when they begin."""
+        """Check a dry run; other writes are checked in `begin`."""
         if attributes.dry_run and attributes.operation != "DELETE":
             books = self._all(attributes.backend).get(_namespace_of(attributes))
             if books is not None and not books.is_empty():
                 _check(books, attributes, _change_of(attributes))
 
     def begin(self, attributes: Attributes) -> Effect | None:
-        """Check a write, and hold what it takes until it is over."""
+        """Check a write, and reserve its usage until it ends."""
         everything = self._all(attributes.backend)
         namespace = _namespace_of(attributes)
         if not namespace:
@@ -67,7 +67,7 @@ class ResourceQuotas(AdmissionStep):
         return _Charge(everything, books, next(self._numbers), change)
 
     def _all(self, backend: ServerState) -> dict[str, NamespaceAccounts]:
-        """The books by namespace; at first those of all quotas that are there, whose status may be behind."""
+        """Return the accounts by namespace; the first call opens those of existing quotas, whose status may be old."""
         if self._books is None:
             self._books = {}
             for stored in backend.store.list(ROOT).items:
@@ -84,7 +84,7 @@ class ResourceQuotas(AdmissionStep):
 
 
 class _Charge:
-    """The usage of a write, from its start to its end; a write of a quota itself opens or closes its account."""
+    """The usage of a write in progress; a write of a quota opens or closes its account."""
 
     def __init__(
         self, everything: dict[str, NamespaceAccounts], books: NamespaceAccounts, number: int, change: Change
@@ -100,12 +100,12 @@ class _Charge:
             account.hold(change)
 
     def cancel(self) -> None:
-        """Give back what was held."""
+        """Release the reservation."""
         self._end()
         self._drop_empty_accounts()
 
     async def settle(self, stored: Stored) -> None:
-        """Count the write, and show it in the status of the quotas."""
+        """Count the write, and update the status of the quotas."""
         self._end()
         for account in self._books.accounts.values():
             account.book(self._change, stored.revision)
@@ -120,7 +120,7 @@ class _Charge:
             account.release(self._change)
 
     async def _follow_quota(self) -> None:
-        """Have the account of a quota as the quota is now."""
+        """Update the account of a quota to its current specification."""
         quota, books = self._change.new, self._books
         if quota is None:
             books.close((self._change.old or {})["metadata"]["name"])
@@ -138,7 +138,7 @@ class _Charge:
 
 
 def _namespace_of(attributes: Attributes) -> str:
-    """The namespace of the object, also where many are deleted at once."""
+    """Return the namespace of the object, also in a deletion of a collection."""
     if attributes.namespace or not attributes.resource.namespaced:
         return attributes.namespace
     found: str = (attributes.obj or attributes.old or {})["metadata"].get("namespace", "")
@@ -153,7 +153,7 @@ def _change_of(attributes: Attributes) -> Change:
 
 
 def _check(books: NamespaceAccounts, attributes: Attributes, change: Change) -> None:
-    """Refuse what a quota does not allow."""
+    """Reject a write that exceeds a quota."""
     obj = change.new
     if obj is None or not _is_limited(attributes, change):
         return
@@ -173,7 +173,7 @@ def _check(books: NamespaceAccounts, attributes: Attributes, change: Change) -> 
 
 
 def _is_limited(attributes: Attributes, change: Change) -> bool:
-    """Return True if quotas can refuse a write; all others are only counted."""
+    """Return True if quotas can reject a write; all others are only counted."""
     kind, old = change.kind, change.old
     if old is None:
         return not attributes.subresource
@@ -184,7 +184,7 @@ def _is_limited(attributes: Attributes, change: Change) -> bool:
 
 
 def _check_declared(account: Account, attributes: Attributes, change: Change) -> None:
-    """A pod must say what the quota counts; and the quota must know what is used."""
+    """Check that a pod has the amounts that the quota counts, and that the quota has a known usage."""
     names = account.names(change.kind)
     missing = sorted(names & change.missing.keys()) if change.kind == PODS else ()
     if missing:

@@ -1,4 +1,4 @@
-"""Usage of one object in quotas, by name; and the names that a kind can count under."""
+"""Usage of one object in quotas, by name, and the names under which a kind can count."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNCOUNTED = frozenset({("", "events"), ("events.k8s.io", "events")})
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _REQUIRED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
-"""Names that every container must say something about once a quota counts them."""
+"""Names that every container must set once a quota counts them."""
 _POD_NAMES = frozenset({"pods", *_COMPUTE, *(f"{side}.{name}" for side in ("requests", "limits") for name in _COMPUTE)})
 _SERVICE_NAMES = frozenset({"services", "services.nodeports", "services.loadbalancers"})
 _CLAIM_NAMES = ("persistentvolumeclaims", "requests.storage")
@@ -31,23 +31,23 @@ _OF_CLASS = ".storageclass.storage.k8s.io/"
 _NAMES_OF_CLASSES = tuple(_OF_CLASS + each for each in _CLAIM_NAMES)
 _OLD_NAMES = {("", plural): plural for plural in ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")}
 _MANY_NAMES = frozenset({PODS, CLAIMS, RESOURCE_CLAIMS})
-"""Kinds whose objects count under names with a part that users choose."""
+"""Kinds whose objects count under names with a user-defined part."""
 _DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 _DEVICES_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
 _MOST_DEVICES = 32
-"""Devices that a claim may get in all, so the most for a request of all devices."""
+"""The maximum number of devices of a claim, and so of a request for all devices."""
 
 
 def count_name(kind: Kind) -> str:
-    """The name under which objects of a kind are counted."""
+    """Return the name under which objects of a kind are counted."""
     group, plural = kind
     return f"count/{plural}.{group}" if group else f"count/{plural}"
 
 
 def names_for(kind: Kind, names: Collection[str]) -> frozenset[str]:
-    """Return those of the names of a quota under which objects of a kind count.
+    """Return the names of a quota under which objects of a kind count.
 
-    There may be thousands of names, and of kinds; objects of most kinds count under one or two names at most.
+    There may be thousands of names and of kinds; objects of most kinds count under at most two names.
     """
     possible = {count_name(kind), *(_SERVICE_NAMES if kind == SERVICES else (_OLD_NAMES.get(kind, ""),))}
     found = frozenset(name for name in possible if name in names)
@@ -55,7 +55,7 @@ def names_for(kind: Kind, names: Collection[str]) -> frozenset[str]:
 
 
 def matches(kind: Kind, name: str) -> bool:
-    """Return True if objects of one of the kinds with many names count under a name of a quota."""
+    """Return True if objects of a kind with many names count under a name of a quota."""
     if kind == PODS:
         return name in _POD_NAMES or name.startswith(("hugepages-", "requests.hugepages-")) or _is_extended(name)
     if kind == CLAIMS:
@@ -64,7 +64,7 @@ def matches(kind: Kind, name: str) -> bool:
 
 
 def _is_extended(name: str) -> bool:
-    """Return True if a quota's name is that of requests of an extended resource."""
+    """Return True if a quota's name is for requests of an extended resource."""
     if not name.startswith("requests."):
         return False
     native = "/" not in name or "kubernetes.io/" in name
@@ -88,7 +88,7 @@ def usage_of(kind: Kind, obj: Object) -> dict[str, Amount]:
 
 
 def _pod_usage(pod: Object) -> dict[str, Amount]:
-    """Usage of a pod; one that has ended is only counted as an object."""
+    """Return the usage of a pod; a terminated one counts only as an object."""
     used = {count_name(PODS): SINGLE}
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return used
@@ -103,7 +103,7 @@ def _pod_usage(pod: Object) -> dict[str, Amount]:
 
 
 def _compute_usage(requests: dict[str, Amount], limits: dict[str, Amount]) -> dict[str, Amount]:
-    """Requests and limits under the names of quotas."""
+    """Return requests and limits under the names of quotas."""
     used = {"pods": SINGLE}
     for name in _COMPUTE:
         if name in requests:
@@ -120,7 +120,7 @@ def _compute_usage(requests: dict[str, Amount], limits: dict[str, Amount]) -> di
 
 @remembered(4096)
 def _is_extended_resource(name: str) -> bool:
-    """Return True if a name in requests is not one of Kubernetes' own."""
+    """Return True if a name in requests is not defined by Kubernetes."""
     if name.startswith(_DEVICE_CLASS):
         return True
     if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
@@ -129,7 +129,7 @@ def _is_extended_resource(name: str) -> bool:
 
 
 def _service_usage(spec: Object) -> dict[str, Amount]:
-    """A service, its ports on nodes and its load balancer."""
+    """Return the usage of a service, its node ports and its load balancer."""
     used = {"services": SINGLE, "services.nodeports": ZERO, "services.loadbalancers": ZERO}
     ports = spec.get("ports") or []
     kind = spec.get("type")
@@ -143,7 +143,7 @@ def _service_usage(spec: Object) -> dict[str, Amount]:
 
 
 def _claim_usage(claim: Object) -> dict[str, Amount]:
-    """A claim and its size, for itself and for its class; while it shrinks the size that it has."""
+    """Return the usage of a claim and its size, also for its class; while it shrinks, the current size."""
     asked = ((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}
     given = (claim.get("status") or {}).get("allocatedResources") or {}
     sizes = largest(parse_all({key: asked[key] for key in asked if key == "storage"}),
@@ -156,7 +156,7 @@ def _claim_usage(claim: Object) -> dict[str, Amount]:
 
 
 def _device_usage(claim: Object) -> dict[str, Amount]:
-    """Devices that a claim may get, by class; of alternatives those that are the most for each class."""
+    """Return the maximum number of devices of a claim, by class; of alternatives, the largest for each class."""
     used: dict[str, int] = {}
     for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
         most: dict[str, int] = {}
@@ -170,7 +170,7 @@ def _device_usage(claim: Object) -> dict[str, Amount]:
 
 
 def missing_amounts(pod: Object) -> dict[str, str]:
-    """Return the amounts that a pod's containers lack and quotas can demand, by name: the names of those containers."""
+    """Return the containers of a pod that lack amounts required by quotas, by name of the amount."""
     spec = pod.get("spec") or {}
     if _says_in_all(spec.get("resources") or {}):
         return {}
@@ -183,6 +183,6 @@ def missing_amounts(pod: Object) -> dict[str, str]:
 
 
 def _says_in_all(resources: Object) -> bool:
-    """Return True if a pod sets resources for the whole of it, so that its containers need not."""
+    """Return True if a pod has pod-level resources, so that its containers need none."""
     names = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
     return any(name in ("cpu", "memory") or name.startswith("hugepages-") for name in names)

@@ -1,4 +1,4 @@
-"""The amounts of a device's capacity that a request may specify: some values, or steps in a range."""
+"""Request policies for a device's capacity: the valid values, or steps in a range."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def check_request_policy(path: str, capacity: str, policy: Object) -> Iterator[C
     """Yield the errors in a policy.
 
     Args:
-        path: of the policy.
-        capacity: all that the device has.
-        policy: as the slice has it, with canonical quantities.
+        path: the path of the policy.
+        capacity: the total capacity of the device.
+        policy: the policy in the slice, with canonical quantities.
     """
     values, limits, usual = policy.get("validValues") or (), policy.get("validRange"), policy.get("default")
     if values and limits is not None:
@@ -51,7 +51,7 @@ def _check_values(path: str, capacity: str, usual: str, values: Sequence[str]) -
         return [invalid_value(where, value, f"option is larger than capacity value: {capacity}")]
 
     yield from check_items(path, values, MOST_OPTIONS, check, lambda each: each)
-    # Of too many values none is looked at.
+    # If there are too many values, none is checked.
     known = values if len(values) <= MOST_OPTIONS else ()
     if all(amount_of(value) != amount_of(usual) for value in known):
         yield invalid_value(path, usual, "default value is not valid according to the requestPolicy")
@@ -86,13 +86,13 @@ def _check_range(path: str, capacity: str, usual: str, limits: Object) -> Iterat
 
 
 def _is_on_step(value: str, least: str, step: str) -> bool:
-    """Return True if whole steps lead from the least value to another; no step leads nowhere."""
+    """Return True if the value is the minimum plus a whole number of steps; a step of zero allows only the minimum."""
     there, first, each = (math.ceil(amount_of(text)) for text in (value, least, step))
     return (there - first) % each == 0 if each else there == first
 
 
 def _sum(one: str, other: str) -> str:
-    """The sum of two quantities, written as the first is."""
+    """Return the sum of two quantities, in the format of the first."""
     total = amount_of(one) + amount_of(other)
     is_binary = one.endswith("i") and total % 1024 == 0
     return quantity(f"{total // 1024}Ki") if is_binary else exact_text(total)

@@ -1,4 +1,4 @@
-"""Validation of claims, as in the real server: requests, constraints, parameters, allocations."""
+"""Validation of claims, as in the real server: requests, constraints, parameters and allocations."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _REFERENCE = "must be the name of a request in the claim or the name of a reques
 
 
 def too_many(path: str, count: int, most: int) -> Cause:
-    """A list that is too long."""
+    """Return the error for a list that is too long."""
     return Cause(path, "FieldValueTooMany", f"Too many: {count}: must have at most {most} items")
 
 
 def too_long(path: str, most: int) -> Cause:
-    """A text that is too long."""
+    """Return the error for a string that is too long."""
     return Cause(path, "FieldValueTooLong", f"Too long: may not be more than {most} bytes")
 
 
@@ -46,7 +46,7 @@ def check_items(
     check: Callable[[str, Any], list[Cause]],
     key: Callable[[Any], Any] | None = None,
 ) -> list[Cause]:
-    """A list of bounded length, each item of it, and that no two have the same key."""
+    """Check the length of a list, each item, and that keys are unique."""
     items = items or ()
     if most >= 0 and len(items) > most:
         return [too_many(path, len(items), most)]
@@ -61,14 +61,14 @@ def check_items(
 
 
 def check_label(path: str, text: str) -> list[Cause]:
-    """A name that is a DNS label."""
+    """Check that a name is a DNS label."""
     if "." in text:
         return [invalid_value(path, text, "must not contain dots")]
     return check_name(path, text, label_problems(text))
 
 
 def check_driver(path: str, text: str) -> list[Cause]:
-    """The name of a driver."""
+    """Check the name of a driver."""
     if not text:
         return [required(path)]
     if len(text) > MOST_DRIVER_NAME:
@@ -77,15 +77,15 @@ def check_driver(path: str, text: str) -> list[Cause]:
 
 
 def check_key(path: str, text: str) -> list[Cause]:
-    """A name as labels have it."""
+    """Check a name in the format of label keys."""
     return check_name(path, text, qualified_name_problems(text))
 
 
-# --- what is asked
+# --- specifications
 
 
 def check_claim(path: str, spec: Object) -> list[Cause]:
-    """The specification of a claim."""
+    """Return the errors in the specification of a claim."""
     devices = spec.get("devices") or {}
     names = _request_names(devices.get("requests") or ())
     place = f"{path}.devices"
@@ -103,7 +103,7 @@ def _name(item: Object) -> str:
 
 
 def _request_names(requests: Iterable[Object]) -> set[str]:
-    """Names that constraints and parameters may use: those of requests and `request/alternative`."""
+    """Return the names that constraints and parameters may use: those of requests and `request/alternative`."""
     names = set()
     for request in requests:
         names.add(_name(request))
@@ -148,7 +148,7 @@ def _check_way(path: str, way: Object) -> list[Cause]:
 
 
 def check_selectors(path: str, selectors: Sequence[Any] | None) -> list[Cause]:
-    """Selectors of devices."""
+    """Check selectors of devices."""
     return check_items(path, selectors, MOST_SELECTORS, _check_selector)
 
 
@@ -215,7 +215,7 @@ def _check_attribute(path: str, name: str) -> list[Cause]:
 
 
 def check_property(path: str, name: str) -> list[Cause]:
-    """The name of an attribute or a capacity: an identifier, maybe after a domain."""
+    """Check the name of an attribute or a capacity: an identifier with an optional domain."""
     domain, slash, identifier = name.rpartition("/")
     causes = check_driver(path, domain) if domain else []
     if slash and not domain:
@@ -243,17 +243,17 @@ def _config(path: str, config: Object, names: Collection[str]) -> list[Cause]:
 
 
 def check_parameters(path: str, config: Object) -> list[Cause]:
-    """Parameters for a driver."""
+    """Check parameters for a driver."""
     if config.get("opaque") is None:
         return [required(f"{path}.opaque")]
     return check_driver(f"{path}.opaque.driver", config["opaque"].get("driver") or "")
 
 
-# --- what was given
+# --- status
 
 
 def check_claim_status(path: str, claim: Object, old: Object) -> list[Cause]:
-    """A change of the status of a claim."""
+    """Return the errors in a change of the status of a claim."""
     status, before = claim.get("status") or {}, old.get("status") or {}
     causes = check_items(f"{path}.reservedFor", status.get("reservedFor"), MOST_CONSUMERS, _check_consumer, _uid)
     had, has = before.get("allocation"), status.get("allocation")
@@ -304,7 +304,7 @@ def _check_result(path: str, result: Object, names: Collection[str]) -> list[Cau
 
 
 def check_pool(path: str, name: str) -> list[Cause]:
-    """The name of a pool: DNS subdomains with slashes between them."""
+    """Check the name of a pool: DNS subdomains separated by slashes."""
     if not name:
         return [required(path)]
     return [cause for part in name.split("/") for cause in check_name(path, part, subdomain_problems(part))]

@@ -1,4 +1,4 @@
-"""Validation of device slices, as in the real server: pools, places, attributes, capacities, taints and counters."""
+"""Validation of device slices, as in the real server: pools, nodes, attributes, capacities, taints and counters."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _KINDS = ("bool", "int", "string", "version", "bools", "ints", "strings", "versi
 
 
 def check_slice(path: str, spec: Object) -> list[Cause]:
-    """The specification of a slice."""
+    """Return the errors in the specification of a slice."""
     pool = spec.get("pool") or {}
     causes = check_driver(f"{path}.driver", spec.get("driver") or "")
     causes += check_pool(f"{path}.pool.name", pool.get("name") or "")
@@ -67,7 +67,7 @@ def check_slice(path: str, spec: Object) -> list[Cause]:
 
 
 def _check_content(path: str, spec: Object) -> list[Cause]:
-    """Devices and counters."""
+    """Check devices and counters."""
     causes = []
     devices = spec.get("devices")
     if spec.get("sharedCounters") is not None and devices is not None:
@@ -86,7 +86,7 @@ def _name(item: Object) -> str:
 
 
 def _places(path: str, part: Object, empty: str) -> tuple[list[str], list[Cause]]:
-    """The fields by which a slice or a device says where it is, and what is wrong with them."""
+    """Return the fields that place a slice or a device on nodes, and the errors in them."""
     places, causes = [], []
     if (node := part.get("nodeName")) is not None:
         if node:
@@ -161,7 +161,7 @@ def _check_attribute(path: str, attribute: Object) -> list[Cause]:
 
 
 def check_taint(path: str, taint: Object) -> list[Cause]:
-    """A taint of a device."""
+    """Check a taint of a device."""
     value, effect = taint.get("value") or "", taint.get("effect") or ""
     causes = check_key(f"{path}.key", taint.get("key") or "")
     causes += check_name(f"{path}.value", value, label_value_problems(value))
@@ -173,7 +173,7 @@ def check_taint(path: str, taint: Object) -> list[Cause]:
 
 
 def _check_counters(path: str, counters: Object, name: str = "name") -> list[Cause]:
-    """A set of counters, or what a device takes of one."""
+    """Check a set of counters, or a device's consumption of one."""
     text = counters.get(name) or ""
     causes = check_label(f"{path}.{name}", text) if text else [required(f"{path}.{name}")]
     if not counters.get("counters"):
@@ -182,7 +182,7 @@ def _check_counters(path: str, counters: Object, name: str = "name") -> list[Cau
 
 
 def _check_conditions(path: str, device: Object) -> list[Cause]:
-    """Conditions on which pods are bound, and those on which they are not: both or neither, and none in both."""
+    """Check binding conditions and binding failure conditions: both or neither, and none in both."""
     wanted, failed = device.get("bindingConditions") or [], device.get("bindingFailureConditions") or []
     causes = check_items(f"{path}.bindingConditions", wanted, MOST_CONDITIONS, check_key, str)
     causes += check_items(f"{path}.bindingFailureConditions", failed, MOST_CONDITIONS, check_key, str)

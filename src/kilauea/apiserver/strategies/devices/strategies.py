@@ -1,4 +1,4 @@
-"""The rules of dynamic resource allocation: claims, templates of them, classes and slices of devices."""
+"""The rules of dynamic resource allocation: claims, claim templates, device classes and slices."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EXTENDED = re.compile(
 
 
 class ResourceClaims(Strategy):
-    """Claims: what they ask never changes, and what they got is status."""
+    """Claims: their specification never changes, and their status has the allocation."""
 
     kept_in_status = METADATA
     has_generation = False
@@ -39,7 +39,7 @@ class ResourceClaims(Strategy):
         return check_claim("spec", spec_of(obj))
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
-        return []  # what it asks is as before, or refused as a whole
+        return []  # the specification is unchanged, or rejected as a whole
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         return _unchanged(obj, old)
@@ -49,7 +49,7 @@ class ResourceClaims(Strategy):
 
 
 class ClaimTemplates(Strategy):
-    """Templates of claims, which never change."""
+    """Claim templates, which never change."""
 
     has_status = False
     has_generation = False
@@ -118,7 +118,7 @@ class ResourceSlices(Strategy):
 
 
 class OlderClaims(ResourceClaims):
-    """Claims of a beta version: checked in the form in which they are stored, which error messages name."""
+    """Claims of a beta version: checked in their stored form, whose field names are in error messages."""
 
     def validate(self, obj: Object) -> list[Cause]:
         return super().validate(BETA_DEVICES.stored(obj))
@@ -128,7 +128,7 @@ class OlderClaims(ResourceClaims):
 
 
 class OlderTemplates(ClaimTemplates):
-    """Templates of a beta version, checked likewise."""
+    """Claim templates of a beta version, checked likewise."""
 
     def validate(self, obj: Object) -> list[Cause]:
         return super().validate(BETA_DEVICES.stored(obj))
@@ -149,7 +149,7 @@ class OlderSlices(ResourceSlices):
 
 
 class TaintRules(Strategy):
-    """Taints that administrators put on devices."""
+    """Taints that administrators set on devices."""
 
     kept_in_status = METADATA
     answers_deleted_object = True
@@ -174,7 +174,7 @@ def _taint_of(rule: Object) -> Object:
 
 
 def _note_times(taints: Iterable[dict[str, Any]], now: str) -> None:
-    """Give taints without a time the time of the write."""
+    """Set the time of the write in taints without a time."""
     for taint in taints:
         if not taint.get("timeAdded"):
             taint["timeAdded"] = now

@@ -1,4 +1,4 @@
-"""Validation of rules for device taints, as in the real server: the devices, and the taint."""
+"""Validation of device taint rules, as in the real server: the devices and the taint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Object = Mapping[str, Any]
 
 
 def check_taint_rule(path: str, spec: Object) -> list[Cause]:
-    """The specification of a rule."""
+    """Return the errors in the specification of a rule."""
     selector, causes = spec.get("deviceSelector") or {}, []
     checks = {"driver": check_driver, "pool": check_pool, "device": check_label}
     for name, check in checks.items():

@@ -1,1 +1,1 @@
-"""Rules for jobs and cron jobs: `strategy.py` has those of the kinds, the others those of one part each."""
+"""Rules for jobs and cron jobs: `strategy.py` has the strategies, each other module the rules of one part."""

@@ -9,14 +9,14 @@ INDEXED = "Indexed"
 
 
 def count_indexes(text: str, completions: int) -> int:
-    """Return how many indexes a text names.
+    """Return the number of indexes in a text.
 
     Args:
-        text: indexes and intervals of them.
-        completions: how many indexes the job has.
+        text: indexes and intervals of indexes.
+        completions: the number of indexes of the job.
 
     Raises:
-        ValueError: it is of another form, names an index that the job does not have, or is not in order.
+        ValueError: it has another format, an index that the job does not have, or is not in order.
     """
     total, last = 0, None
     for part in text.split(",") if text else ():
@@ -28,7 +28,7 @@ def count_indexes(text: str, completions: int) -> int:
 
 
 def shared_index(completed: str, failed: str, completions: int) -> int | None:
-    """Return an index that two texts name, None if there is none; what is not an interval is skipped."""
+    """Return an index in both texts, or None; invalid intervals are skipped."""
     ours, others = _intervals(completed, completions), _intervals(failed, completions)
     left = right = 0
     while left < len(ours) and right < len(others):
@@ -50,10 +50,10 @@ def _intervals(text: str, completions: int) -> list[tuple[int, int]]:
 
 
 def _interval(text: str, completions: int) -> tuple[int, int]:
-    """The first and the last index of an interval.
+    """Return the first and the last index of an interval.
 
     Raises:
-        ValueError: it is not one that the job has.
+        ValueError: the job does not have this interval.
     """
     parts = text.split("-")
     if len(parts) > 2:

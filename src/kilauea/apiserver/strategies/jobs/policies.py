@@ -1,4 +1,4 @@
-"""Validation of the policies of jobs about failed and successful pods."""
+"""Validation of the pod failure policies and success policies of jobs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NEITHER = "specifying one of OnExitCodes and OnPodConditions is required"
 
 
 def check_failure_policy(path: str, spec: Object) -> Iterator[Cause]:
-    """The errors in the failure policy of a job."""
+    """Yield the errors in the failure policy of a job."""
     rules = spec["podFailurePolicy"].get("rules") or []
     if len(rules) > MOST_RULES:
         yield too_many(f"{path}.rules", len(rules), MOST_RULES)
@@ -49,7 +49,7 @@ def check_failure_policy(path: str, spec: Object) -> Iterator[Cause]:
 
 
 def told_failure_policy(policy: Object) -> Object:
-    """A failure policy as the real server shows it in messages."""
+    """Return a failure policy as the real server shows it in messages."""
     return {"Rules": [_told_rule(rule) for rule in policy.get("rules") or []]}
 
 
@@ -65,13 +65,13 @@ def _told_rule(rule: Object) -> Object:
 
 
 def told_success_policy(policy: Object) -> Object:
-    """A success policy as the real server shows it in messages."""
+    """Return a success policy as the real server shows it in messages."""
     parts = (("SucceededIndexes", "succeededIndexes"), ("SucceededCount", "succeededCount"))
     return {"Rules": [{name: rule.get(field) for name, field in parts} for rule in policy.get("rules") or []]}
 
 
 def _listed(words: Sequence[str]) -> str:
-    """Words as the real server lists them."""
+    """Return words as the real server lists them."""
     return "[" + " ".join(f'"{word}"' for word in words) + "]"
 
 
@@ -113,7 +113,7 @@ def _check_conditions(path: str, conditions: Sequence[Object]) -> Iterator[Cause
 
 
 def check_success_policy(path: str, spec: Object) -> Iterator[Cause]:
-    """The errors in the success policy of a job."""
+    """Yield the errors in the success policy of a job."""
     rules = spec["successPolicy"].get("rules") or []
     if spec.get("completionMode") != INDEXED:
         yield invalid_value(path, told_success_policy(spec["successPolicy"]), "requires indexed completion mode")

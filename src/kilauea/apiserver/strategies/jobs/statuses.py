@@ -1,8 +1,8 @@
 """The rules for the `status` that a controller writes to a job.
 
-Jobs may be managed by controllers of others, so their clients rely on these rules: what has ended stays so, and counts
-and indexes agree with each other. Most of them are looked at only where what they are about changes, because the change
-of a specification may break them until the controller has seen it.
+External controllers may manage jobs, so clients rely on these rules: a finished job stays finished, and counts and
+indexes are consistent. Most rules are checked only if the fields that they concern change, because a change of the
+specification may violate them until the controller has processed it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNCOUNTED = ("succeeded", "failed")
 
 
 class _Status:
-    """The status of a job, with its parts as they are compared."""
+    """The status of a job, with its parts in comparable form."""
 
     def __init__(self, job: Object) -> None:
         self.fields: Object = job.get("status") or {}
@@ -37,15 +37,15 @@ class _Status:
         self.uncounted: Object = self.fields.get("uncountedTerminatedPods") or {}
 
     def has(self, kind: str, state: str = "True") -> bool:
-        """Return True if a condition is in a state."""
+        """Return True if a condition has this status."""
         return (kind, state) in self._states
 
     def count(self, name: str) -> int:
-        """A count, 0 if it is not there."""
+        """Return a count; 0 if missing."""
         return int(self.fields.get(name) or 0)
 
     def time(self, name: str) -> datetime | None:
-        """A time, None if it is not there."""
+        """Return a time; None if missing."""
         text = self.fields.get(name)
         return datetime.fromisoformat(text) if text else None
 
@@ -55,7 +55,7 @@ def check_job_status(job: Object, old: Object) -> list[Cause]:
 
     Args:
         job: the job.
-        old: the job before.
+        old: the previous job.
     """
     spec, status, before = spec_of(job), _Status(job), _Status(old)
     return [
@@ -76,7 +76,7 @@ def _conditions(words: str) -> Cause:
 
 
 def _check_counts(status: _Status) -> Iterator[Cause]:
-    """Counts that are not negative, and pods that are named once."""
+    """Check that counts are not negative, and that pods are listed once."""
     for name in _COUNTS:
         yield from check_not_negative(f"status.{name}", status.fields.get(name))
     seen: set[str] = set()
@@ -91,7 +91,7 @@ def _check_counts(status: _Status) -> Iterator[Cause]:
 
 
 def _check_ends(status: _Status, before: _Status) -> Iterator[Cause]:
-    """A job that is complete has not failed."""
+    """Check that a complete job has not failed."""
     completes = status.has(COMPLETE) != before.has(COMPLETE)
     for kind, words in ((FAILED, "Failed=true"), (FAILING, "FailureTarget=true")):
         changes = completes or status.has(kind) != before.has(kind)
@@ -100,7 +100,7 @@ def _check_ends(status: _Status, before: _Status) -> Iterator[Cause]:
 
 
 def _check_times(status: _Status, before: _Status) -> Iterator[Cause]:
-    """A job has a time of completion if, and only if, it is complete."""
+    """Check that a job has a completion time if and only if it is complete."""
     path, end, start = "status.completionTime", status.time("completionTime"), status.time("startTime")
     ends = end != before.time("completionTime")
     if ends or status.has(COMPLETE) != before.has(COMPLETE):
@@ -115,7 +115,7 @@ def _check_times(status: _Status, before: _Status) -> Iterator[Cause]:
 
 
 def _check_targets(status: _Status, before: _Status) -> Iterator[Cause]:
-    """A job is about to fail before it has failed, and has succeeded before it is complete."""
+    """Check that FailureTarget precedes Failed, and that SuccessCriteriaMet precedes Complete."""
     fails = status.has(FAILED) != before.has(FAILED) or _changes(status, before, "failedIndexes")
     if fails and status.has(FAILED) and not status.has(FAILING):
         yield _conditions("cannot set Failed=True condition without the FailureTarget=true condition")
@@ -125,7 +125,7 @@ def _check_targets(status: _Status, before: _Status) -> Iterator[Cause]:
 
 
 def _check_finished(spec: Object, status: _Status, before: _Status) -> Iterator[Cause]:
-    """A job that has finished has started, and has no pods left."""
+    """Check that a finished job has started and has no pods left."""
     if not status.finished:
         return
     finishes = not before.finished
@@ -141,7 +141,7 @@ def _check_finished(spec: Object, status: _Status, before: _Status) -> Iterator[
 
 
 def _check_indexes(spec: Object, status: _Status, before: _Status) -> Iterator[Cause]:
-    """Indexes that have completed or failed: those that the job has, in their order, none in both."""
+    """Check that completed and failed indexes exist, are in order, and are disjoint."""
     completed, failed = status.fields.get("completedIndexes") or "", status.fields.get("failedIndexes")
     completes = completed != (before.fields.get("completedIndexes") or "")
     fails = _changes(status, before, "failedIndexes")
@@ -169,7 +169,7 @@ def _check_indexes(spec: Object, status: _Status, before: _Status) -> Iterator[C
 
 
 def _check_pods(status: _Status, before: _Status) -> Iterator[Cause]:
-    """Pods that end, and pods that are ready."""
+    """Check the counts of terminating and ready pods."""
     ending = status.count("terminating")
     changes = status.finished != before.finished or _changes(status, before, "terminating")
     if changes and ending > 0 and status.finished:
@@ -180,7 +180,7 @@ def _check_pods(status: _Status, before: _Status) -> Iterator[Cause]:
 
 
 def _check_success(spec: Object, status: _Status) -> Iterator[Cause]:
-    """A job that has succeeded does not fail."""
+    """Check that a job that has met its success criteria does not fail."""
     if status.has(SUCCEEDED) and status.has(FAILED):
         yield _conditions("cannot set SuccessCriteriaMet=True and Failed=true conditions")
     if status.has(SUCCEEDED) and status.has(FAILING):
@@ -190,7 +190,7 @@ def _check_success(spec: Object, status: _Status) -> Iterator[Cause]:
 
 
 def _check_kept(spec: Object, status: _Status, before: _Status) -> Iterator[Cause]:
-    """Conditions, counts and times that stay once they were told."""
+    """Check that conditions, counts and times stay once set."""
     for kind in (FAILED, COMPLETE, FAILING):
         if before.has(kind) and not status.has(kind):
             yield _conditions(f"cannot disable the terminal {kind}=True condition")
@@ -213,6 +213,6 @@ def _check_kept(spec: Object, status: _Status, before: _Status) -> Iterator[Caus
 
 
 def _changes(status: _Status, before: _Status, name: str) -> bool:
-    """Return True if a field is another one, or is there where it was not."""
+    """Return True if a field has changed or was added."""
     found: Any = status.fields.get(name)
     return bool(found != before.fields.get(name))

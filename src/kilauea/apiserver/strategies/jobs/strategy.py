@@ -51,7 +51,7 @@ _ENDING = ("OnFailure", "Never")
 
 
 class Jobs(Strategy):
-    """Jobs: their selector is made for them, so that no two jobs count the same pods."""
+    """Jobs, whose selector is generated so that two jobs never count the same pods."""
 
     propagation = "Orphan"
     orphan_warning = (
@@ -73,7 +73,7 @@ class Jobs(Strategy):
         metadata = template.setdefault("metadata", {})
         before = metadata.get("labels") or {}
         metadata["labels"] = {**old_labels, **labels, **before}
-        if (obj["metadata"].get("labels") or before) == before:  # a job without labels of its own has those of its pods
+        if (obj["metadata"].get("labels") or before) == before:  # a job without labels gets those of its pods
             obj["metadata"]["labels"] = dict(metadata["labels"])
         selector = spec.get("selector") or {}
         own = {**(selector.get("matchLabels") or {}), UID_LABEL: labels[UID_LABEL]}
@@ -87,7 +87,7 @@ class Jobs(Strategy):
         return [*causes, *check_job("spec", spec), *_check_selected("spec", spec)]
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
-        """Return the errors in a changed job, whose selector stays."""
+        """Return the errors in a changed job, whose selector is immutable."""
         generated = [] if spec_of(obj).get("manualSelector") else [*_check_generated(obj)]
         return [*generated, *check_job("spec", spec_of(obj)), *_check_selected("spec", spec_of(obj))]
 
@@ -108,7 +108,7 @@ class Jobs(Strategy):
 
 
 def _check_completions(spec: Object, before: Object) -> Iterator[Cause]:
-    """A number of completions that stays; that of an indexed job may change with its parallelism."""
+    """Check that completions do not change, except together with the parallelism of an indexed job."""
     completions = spec.get("completions")
     if completions == before.get("completions"):
         return
@@ -122,7 +122,7 @@ def _check_completions(spec: Object, before: Object) -> Iterator[Cause]:
 
 
 def _may_change_template(job: Object) -> bool:
-    """The template of a job that has not started may be changed by who queues jobs."""
+    """Return True for a suspended job that has not started, whose template a queue controller may change."""
     return bool(spec_of(job).get("suspend")) and not (job.get("status") or {}).get("startTime")
 
 
@@ -130,7 +130,7 @@ class CronJobs(Strategy):
     """Cron jobs."""
 
     def validate(self, obj: Object) -> list[Cause]:
-        """Return the errors in a new cron job, whose name leaves room for those of its jobs."""
+        """Return the errors in a new cron job, whose name is a prefix of the names of its jobs."""
         spec, name = spec_of(obj), obj["metadata"].get("name", "")
         deadline = check_not_negative("spec.startingDeadlineSeconds", spec.get("startingDeadlineSeconds"))
         causes = [*_check_schedule(spec), *deadline, *_check_zone(spec), *self._check_rest(obj)]
@@ -140,7 +140,7 @@ class CronJobs(Strategy):
         return causes
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
-        # A schedule and a zone that were accepted once stay so: zones come and go with the data of the machine.
+        # An accepted schedule and time zone stay valid: the time zones of a machine can change.
         spec, before = spec_of(obj), spec_of(old)
         causes = _check_schedule(spec) if spec.get("schedule") != before.get("schedule") else []
         causes += check_not_negative("spec.startingDeadlineSeconds", spec.get("startingDeadlineSeconds"))
@@ -149,7 +149,7 @@ class CronJobs(Strategy):
         return causes + self._check_rest(obj)
 
     def _check_rest(self, obj: Object) -> list[Cause]:
-        """Return the errors in everything but the schedule, its deadline and its zone."""
+        """Return the errors in everything but the schedule, its deadline and its time zone."""
         spec = spec_of(obj)
         causes = check_word("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), ("Allow", "Forbid", "Replace"))
         job, path = spec_of(spec.get("jobTemplate") or {}), "spec.jobTemplate.spec"
@@ -203,7 +203,7 @@ def _check_zone(spec: Object) -> list[Cause]:
 
 
 def _check_pod_names(job: Object) -> Iterator[Cause]:
-    """The name of an indexed job is the beginning of the names of its pods, which are those of hosts."""
+    """Check the name of an indexed job, which is the prefix of the host names of its pods."""
     name, spec = job["metadata"].get("name", ""), spec_of(job)
     completions = spec.get("completions") or 0
     if spec.get("completionMode") == INDEXED and completions > 0:
@@ -214,7 +214,7 @@ def _check_pod_names(job: Object) -> Iterator[Cause]:
 
 
 def _check_generated(job: Object) -> Iterator[Cause]:
-    """The selector and labels that a job is given must be as the server makes them."""
+    """Check that the generated selector and labels of a job are those that the server sets."""
     metadata, spec = job["metadata"], spec_of(job)
     uid, name = metadata.get("uid", ""), metadata.get("name", "")
     labels = labels_of(spec) or {}
@@ -226,7 +226,7 @@ def _check_generated(job: Object) -> Iterator[Cause]:
 
 
 def _check_selected(path: str, spec: Object) -> Iterator[Cause]:
-    """A selector that the template of its pods matches."""
+    """Check that the selector matches the pod template."""
     selector = spec.get("selector")
     if selector is None:
         yield required(f"{path}.selector")
@@ -236,7 +236,7 @@ def _check_selected(path: str, spec: Object) -> Iterator[Cause]:
 
 
 def check_job(path: str, spec: Object) -> list[Cause]:
-    """The specification of a job."""
+    """Return the errors in the specification of a job."""
     causes = [cause for field in _COUNTS for cause in check_not_negative(f"{path}.{field}", spec.get(field))]
     if spec.get("selector") is not None:
         causes += check_label_selector(f"{path}.selector", spec["selector"])
@@ -266,7 +266,7 @@ def _check_restarts(path: str, spec: Object) -> Iterator[Cause]:
 
 
 def _check_indexes(path: str, spec: Object) -> Iterator[Cause]:
-    """Fields that need indexes, and limits of jobs that have them."""
+    """Check fields that require indexes, and limits of indexed jobs."""
     mode, failed, limit = spec.get("completionMode"), spec.get("maxFailedIndexes"), spec.get("backoffLimitPerIndex")
     if failed is not None and limit is None:
         yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")

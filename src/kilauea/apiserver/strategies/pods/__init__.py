@@ -1,5 +1,5 @@
-"""Rules for pods: `strategy.py` has those of the kind, `spec.py` those of the specification in pods and templates.
+"""Rules for pods: `strategy.py` has the strategy, `spec.py` the rules of the specification in pods and templates.
 
-`changes.py` says what an update may change, `warnings.py` what clients are warned of; each of the others has the rules
-of one part: containers, volumes, security and so on.
+`changes.py` has the rules for updates, `warnings.py` the warnings; each of the others has the rules of one part, such
+as containers, volumes or security.
 """

@@ -1,4 +1,4 @@
-"""Checks of pod annotations that have a meaning: profiles from older clients, and deletion costs."""
+"""Checks of well-known pod annotations: profiles from older clients, and deletion costs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PARTS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def check_pod_annotations(path: str, annotations: Mapping[str, str], spec: Object) -> list[Cause]:
-    """The errors in annotations, at `path`, of a pod or template with this specification."""
+    """Return the errors in annotations, at `path`, of a pod or template with this specification."""
     if not _has_meant(annotations):
         return []
     meant = {key: value or "" for key, value in annotations.items() if key.startswith(_MEANT)}
@@ -33,7 +33,7 @@ def check_pod_annotations(path: str, annotations: Mapping[str, str], spec: Objec
 
 
 def _has_meant(annotations: Mapping[str, str]) -> bool:
-    """Return True if there are annotations that mean something here."""
+    """Return True if annotations include well-known ones."""
     return _MARK.search("\n".join(annotations)) is not None
 
 
@@ -59,7 +59,7 @@ def _check(path: str, annotations: Mapping[str, str], spec: Object) -> Iterator[
 
 
 def _is_cost(text: str) -> bool:
-    """Return True if a text is a whole number of 32 bits without leading zeros."""
+    """Return True if a text is a 32-bit integer without leading zeros."""
     digits = text.removeprefix("-")
     well = digits.isascii() and digits.isdigit() and (digits == "0" or digits[0] != "0") and text != "-0"
     return well and len(digits) <= 10 and -(2**31) <= int(text) < 2**31
@@ -73,7 +73,7 @@ def _check_seccomp(path: str, profile: str) -> Iterator[Cause]:
 
 
 def check_profiles(path: str, annotations: Mapping[str, str], spec: Object) -> list[Cause]:
-    """Profiles that are given twice say the same; `path` is that of the specification."""
+    """Check that profiles in annotations match those in fields; `path` is that of the specification."""
     if not _has_meant(annotations):
         return []
     return [*_check_profiles(path, annotations, spec)]

@@ -1,4 +1,4 @@
-"""Checks of changes to a pod: most of its specification is immutable, and some fields only change in one direction."""
+"""Checks of changes to a pod: most of its specification is immutable, and some fields change only in one direction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KUBELET_CONDITIONS = frozenset(
 
 
 def check_pod_change(spec: Object, before: Object) -> list[Cause]:
-    """Return the errors in a change of a specification that is valid itself."""
+    """Return the errors in the change of a specification, whose new version is valid by itself."""
     causes: list[Cause] = []
     for part in ("containers", "initContainers"):
         now, then = spec.get(part) or [], before.get(part) or []
@@ -58,7 +58,7 @@ def check_pod_change(spec: Object, before: Object) -> list[Cause]:
 
 
 def _check_deadline(path: str, deadline: int | None, old: int | None) -> Iterator[Cause]:
-    """A deadline can be set, and come nearer."""
+    """Check that a deadline is only set or shortened."""
     if deadline is None:
         if old is not None:
             yield invalid_value(path, None, "must not update from a positive integer to nil value")
@@ -70,7 +70,7 @@ def _check_deadline(path: str, deadline: int | None, old: int | None) -> Iterato
 
 
 def _check_tolerations(now: list[Any], before: list[Any]) -> list[Cause]:
-    """Tolerations may only be added; those that were there may last longer or shorter."""
+    """Check that tolerations are only added; existing ones may change their seconds."""
 
     def key(toleration: Object) -> tuple[Any, ...]:
         return tuple(toleration.get(part) or "" for part in ("key", "operator", "value", "effect"))
@@ -83,7 +83,7 @@ def _check_tolerations(now: list[Any], before: list[Any]) -> list[Cause]:
 
 
 def _check_gates(now: list[Any], before: list[Any]) -> list[Cause]:
-    """Scheduling gates may only be taken away."""
+    """Check that scheduling gates are only removed."""
     known = {each.get("name") for each in before}
     return [
         forbidden_field(f"spec.schedulingGates[{number}].name", _NO_NEW_GATES.format(each.get("name")))
@@ -93,7 +93,7 @@ def _check_gates(now: list[Any], before: list[Any]) -> list[Cause]:
 
 
 def _check_placement(spec: Object, before: Object) -> Iterator[Cause]:
-    """The node selection of a pod with gates: it can become narrower."""
+    """Check that the node selection of a gated pod only becomes narrower."""
     labels, old = spec.get("nodeSelector") or {}, before.get("nodeSelector") or {}
     if not old.items() <= labels.items():
         message = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
@@ -117,7 +117,7 @@ def _terms(spec: Object) -> list[Object]:
 
 
 def _only_adds(term: Object, before: Object) -> bool:
-    """Return True if a term asks for all that it asked for, in the same order; an empty one matches nothing."""
+    """Return True if a term keeps all old requirements in the same order; an empty one matches nothing."""
     parts = [(term.get(part) or [], before.get(part) or []) for part in ("matchExpressions", "matchFields")]
     if not any(old for _, old in parts):
         return not any(new for new, _ in parts)
@@ -125,7 +125,7 @@ def _only_adds(term: Object, before: Object) -> bool:
 
 
 def _told_term(term: Object) -> Object:
-    """A term as the real server shows it, with the names that fields have in its code."""
+    """Return a term as the real server shows it, with the field names of Go."""
     return {
         told: [
             {"Key": each.get("key", ""), "Operator": each.get("operator", ""), "Values": each.get("values")}
@@ -138,7 +138,7 @@ def _told_term(term: Object) -> Object:
 
 
 def _fixed_part(spec: Object, before: Object) -> bytes:
-    """The immutable part, as bytes to compare; the node selection of a gated pod can still change."""
+    """Return the immutable part as bytes to compare; the node selection of a gated pod can change."""
     fixed = {key: value for key, value in spec.items() if key not in _FREE}
     for part in ("containers", "initContainers"):
         fixed[part] = [{**each, "image": ""} for each in spec.get(part) or []]
@@ -153,7 +153,7 @@ def _fixed_part(spec: Object, before: Object) -> bytes:
 
 
 def _differences(before: bytes, after: bytes) -> str:
-    """The lines that differ between two JSON texts, as `diff -u` shows them."""
+    """Return the lines that differ between two JSON texts, in the format of `diff -u`."""
     old, new = (msgspec.json.format(each, indent=1).decode().splitlines() for each in (before, after))
     return "\n".join([*unified_diff(old, new, lineterm="")][2:]) + "\n"
 
@@ -186,7 +186,7 @@ def check_pod_status(obj: Object, old: Object) -> list[Cause]:
 
 
 def _check_ends(path: str, now: Any, before: Any, containers: Mapping[str, Object], policy: str) -> Iterator[Cause]:
-    """Containers that have ended forever do not start again."""
+    """Check that containers that may not restart stay terminated."""
     after = {each.get("name"): each.get("state") or {} for each in now}
     for number, old in enumerate(before):
         end, name = (old.get("state") or {}).get("terminated"), old.get("name")

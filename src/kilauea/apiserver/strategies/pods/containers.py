@@ -1,4 +1,4 @@
-"""Checks of the containers of a pod, of init containers, and of ephemeral containers."""
+"""Checks of the containers, init containers and ephemeral containers of a pod."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ _ALWAYS_THERE = frozenset(("resources",))
 
 
 class Surroundings(NamedTuple):
-    """The parts of a pod that its containers need or can use."""
+    """The parts of a pod that affect its containers."""
 
     volumes: Mapping[str, str]
-    """The kinds of the volumes without errors, by name."""
+    """Kinds of the valid volumes, by name."""
     claims: Collection[str]
     """Names of the claims."""
     grace: int
-    """Seconds that the pod has to end."""
+    """The termination grace period in seconds."""
     restart: Any
     """The restart policy."""
     own_users: bool
-    """True if the pod has user IDs of its own."""
+    """True if the pod has a user namespace."""
 
 
 def check_containers(path: str, containers: list[Object], pod: Surroundings, names: set[str]) -> list[Cause]:
-    """The containers that run for as long as the pod; their names are added to `names`."""
+    """Check the containers; add their names to `names`."""
     if not containers:
         return [required(path)]
     causes: list[Cause] = []
@@ -74,7 +74,7 @@ def check_containers(path: str, containers: list[Object], pod: Surroundings, nam
 
 
 def check_init_containers(path: str, containers: list[Object], pod: Surroundings, names: set[str]) -> list[Cause]:
-    """The containers that run first, one by one; those that are restarted always go on beside the others."""
+    """Check the init containers, including sidecars."""
     causes: list[Cause] = []
     for number, container in enumerate(containers):
         where = f"{path}[{number}]"
@@ -101,7 +101,7 @@ def check_init_containers(path: str, containers: list[Object], pod: Surroundings
 def check_ephemeral_containers(
     path: str, containers: list[Object], pod: Surroundings, names: set[str], targets: Collection[str]
 ) -> list[Cause]:
-    """Containers that look into a running pod, each at one of `targets`; they get no resources of their own."""
+    """Check the ephemeral containers, each for one of `targets`; they cannot request resources."""
     causes: list[Cause] = []
     for number, container in enumerate(containers):
         where, name = f"{path}[{number}]", container.get("name", "")
@@ -127,14 +127,14 @@ def check_ephemeral_containers(
 
 
 def _check_handled(path: str, container: Object, grace: int) -> Iterator[Cause]:
-    """The handlers of the start and the end, and the probes between them."""
+    """Check the lifecycle handlers and the probes."""
     if container.get("lifecycle") is not None:
         yield from check_lifecycle(f"{path}.lifecycle", container["lifecycle"], grace)
     yield from check_probes(path, container, grace)
 
 
 def _check_container(path: str, container: Object, pod: Surroundings) -> list[Cause]:
-    """The checks that containers of all kinds have in common."""
+    """Return the errors in fields common to all kinds of containers."""
     causes: list[Cause] = []
     name = container.get("name", "")
     if not name:
@@ -168,7 +168,7 @@ def _check_container(path: str, container: Object, pod: Surroundings) -> list[Ca
 
 
 def _check_ports(path: str, ports: list[Object]) -> list[Cause]:
-    """Ports of a container."""
+    """Check the ports of a container."""
     causes: list[Cause] = []
     names: set[str] = set()
     for number, port in enumerate(ports):
@@ -192,7 +192,7 @@ def _check_ports(path: str, ports: list[Object]) -> list[Cause]:
 
 
 def _check_host_ports(path: str, containers: list[Object]) -> list[Cause]:
-    """Each port of the node is taken once."""
+    """Check that host ports are unique."""
     causes: list[Cause] = []
     seen: set[str] = set()
     for number, container in enumerate(containers):
@@ -208,7 +208,7 @@ def _check_host_ports(path: str, containers: list[Object]) -> list[Cause]:
 
 
 def check_images(path: str, containers: list[Object]) -> list[Cause]:
-    """Names of images without white space around them, which only pods must have, not templates."""
+    """Check that image names have no surrounding whitespace, which only pods require, not templates."""
     return [
         invalid_value(f"{path}[{number}].image", container["image"], "must not have leading or trailing whitespace")
         for number, container in enumerate(containers)
@@ -217,7 +217,7 @@ def check_images(path: str, containers: list[Object]) -> list[Cause]:
 
 
 def check_ports_of_host(path: str, containers: list[Object]) -> Iterator[Cause]:
-    """Ports of containers that have the network of their node: they are ports of the node."""
+    """Check that container ports equal host ports in a pod with the host network."""
     for number, container in enumerate(containers):
         for place, port in enumerate(container.get("ports") or ()):
             taken = port.get("hostPort") or 0
@@ -227,7 +227,7 @@ def check_ports_of_host(path: str, containers: list[Object]) -> Iterator[Cause]:
 
 
 def _check_restarts(path: str, container: Object) -> Iterator[Cause]:
-    """The restart policy of one container, and exceptions by its exit code."""
+    """Check the restart policy of one container, and its rules by exit code."""
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or []
     if policy is None:
         if rules:

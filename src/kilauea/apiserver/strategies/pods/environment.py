@@ -1,4 +1,4 @@
-"""Checks of the variables of containers, and of pod fields that variables and volumes expose."""
+"""Checks of environment variables, and of pod fields that variables and volumes expose."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SHOWN_BY_VARIABLES = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
     "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
 )  # fmt: skip
-"""Fields of a pod that a variable can show."""
+"""Pod fields that a variable can expose."""
 SHOWN_BY_VOLUMES = (
     "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid",
 )  # fmt: skip
-"""Fields of a pod that a volume can show."""
+"""Pod fields that a volume can expose."""
 _FIELDS = frozenset(
     (*SHOWN_BY_VARIABLES, *SHOWN_BY_VOLUMES, "spec.restartPolicy", "spec.schedulerName", "status.phase")
 )
@@ -42,13 +42,13 @@ _DIVISORS = {
     "hugepages": (_SIZES, "hugepages"),
 }
 _UNITS = {"1m and 1": ("1m", "1"), _SIZES: tuple(_SIZES.split(", "))}
-"""By resource: the units in which a variable can show it, and its name in the refusal."""
+"""The divisors with which a variable can expose a resource, by their list in the error."""
 _SOURCES = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
 _TOO_MANY = "may not have more than one field specified at a time"
 
 
 def check_variables(path: str, variables: list[Object], volumes: Mapping[str, str]) -> list[Cause]:
-    """The variables of a container, whose pod has volumes of these kinds."""
+    """Check the variables of a container, whose pod has volumes of these kinds."""
     causes: list[Cause] = []
     has_sources = False
     for number, variable in enumerate(variables):
@@ -73,7 +73,7 @@ def check_variables(path: str, variables: list[Object], volumes: Mapping[str, st
 
 
 def _check_source(path: str, variable: Object) -> Iterator[Cause]:
-    """The source of a variable: one, or the value itself."""
+    """Check that a variable has one source, or a value."""
     source = variable["valueFrom"]
     kinds = [kind for kind in _VALUES if source.get(kind) is not None]
     for kind in kinds:
@@ -130,7 +130,7 @@ _VALUES: Mapping[str, Callable[[str, Object], Iterator[Cause]]] = {
 
 
 def check_field(path: str, source: Object, allowed: Collection[str]) -> Iterator[Cause]:
-    """A field of the pod that is shown, of those allowed, or one label or annotation."""
+    """Check an exposed pod field, which must be an allowed one, or a single label or annotation."""
     version, shown = source.get("apiVersion") or "", source.get("fieldPath") or ""
     if not version:
         yield required(f"{path}.apiVersion")
@@ -150,7 +150,7 @@ def check_field(path: str, source: Object, allowed: Collection[str]) -> Iterator
 
 
 def _unknown_field(version: str, shown: str, field: str, of_map: str) -> str:
-    """Return the reason why pods have no such field, empty if they have it; `of_map` is what a subscript follows."""
+    """Return the reason why pods have no such field, empty if they have it; `of_map` precedes a subscript."""
     if version != "v1":
         return f"unsupported pod version: {version}"
     if of_map:
@@ -159,7 +159,7 @@ def _unknown_field(version: str, shown: str, field: str, of_map: str) -> str:
 
 
 def check_shown_resource(path: str, source: Object, *, in_volume: bool) -> Iterator[Cause]:
-    """A request or limit that is shown; a volume must name the container that has it."""
+    """Check an exposed request or limit; a volume must name the container."""
     resource = source.get("resource") or ""
     if in_volume and not source.get("containerName"):
         yield required(f"{path}.containerName")
@@ -176,7 +176,7 @@ def check_shown_resource(path: str, source: Object, *, in_volume: bool) -> Itera
 
 
 def check_variable_sources(path: str, sources: list[Object]) -> Iterator[Cause]:
-    """Objects whose keys become variables; each source is one object."""
+    """Check the objects whose keys become variables; each source is one object."""
     for number, source in enumerate(sources):
         prefix, where = source.get("prefix"), f"{path}[{number}]"
         if prefix and not _VARIABLE.fullmatch(prefix):

@@ -49,19 +49,19 @@ def port_name_problems(name: str) -> tuple[str, ...]:
 
 
 def check_port(path: str, port: Any) -> list[Cause]:
-    """A port by its number or its name."""
+    """Check a port number or name."""
     if isinstance(port, str):
         return check_name(path, port, port_name_problems(port))
     return check_range(path, port or 0, 1, 65535)
 
 
 def check_probes(path: str, container: Object, grace: int) -> Iterator[Cause]:
-    """The probes of a container.
+    """Check the probes of a container.
 
     Args:
-        path: of the container.
-        container: with defaults filled in.
-        grace: seconds that the pod has to end.
+        path: the path of the container.
+        container: the container with defaults.
+        grace: the termination grace period of the pod in seconds.
     """
     for field in PROBES:
         probe = container.get(field)
@@ -85,14 +85,14 @@ def _check_probe(path: str, probe: Object, grace: int, *, is_readiness: bool) ->
 
 
 def check_lifecycle(path: str, lifecycle: Object, grace: int) -> Iterator[Cause]:
-    """The handlers that run when a container has started, and before it ends; `grace` is the seconds for that."""
+    """Check the postStart and preStop handlers of a container; `grace` is the grace period in seconds."""
     for field in ("postStart", "preStop"):
         if lifecycle.get(field) is not None:
             yield from _check_handler(f"{path}.{field}", lifecycle[field], grace)
 
 
 def _check_handler(path: str, handler: Object, grace: int) -> Iterator[Cause]:
-    """A handler does one thing."""
+    """Check that a handler has exactly one action."""
     kinds = [kind for kind in _HANDLERS if handler.get(kind) is not None]
     if not kinds:
         yield required(path, "must specify a handler type")
@@ -137,4 +137,4 @@ _HANDLERS: Mapping[str, Callable[[str, Object, int], Iterator[Cause]]] = {
     "grpc": _any_port,
     "sleep": _sleep,
 }
-"""By kind of handler: its checks, in the order in which they are made."""
+"""Checks by kind of handler, in order."""

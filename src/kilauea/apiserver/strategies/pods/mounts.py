@@ -1,4 +1,4 @@
-"""Checks of the volumes that a container uses: mounts, and raw block devices."""
+"""Checks of the volumes that a container uses: mounts and raw block devices."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _OPTIONS = frozenset(("subPath", "subPathExpr", "mountPropagation", "recursiveRe
 
 
 def check_mounts(path: str, container: Object, volumes: Mapping[str, str]) -> list[Cause]:
-    """Mounts of volumes that the pod has, each at a path of its own.
+    """Check that mounts name volumes of the pod and have unique paths.
 
     Args:
-        path: of the list of mounts.
-        container: with defaults filled in.
-        volumes: the kinds of the volumes without errors, by name.
+        path: the path of the list of mounts.
+        container: the container with defaults.
+        volumes: the kinds of the valid volumes, by name.
     """
     causes: list[Cause] = []
     places: set[str] = set()
@@ -45,7 +45,7 @@ def check_mounts(path: str, container: Object, volumes: Mapping[str, str]) -> li
 
 
 def _used(parts: list[Object], place: str) -> tuple[str, set[str], set[str]]:
-    """The name of the other list, its volumes, and of each volume the last path, as the real server has it."""
+    """Return the name of the other list, its volumes, and the last path of each volume, as the real server does."""
     paths = {each.get("name", ""): each.get(place, "") for each in parts}
     return "volumeDevices" if place == "devicePath" else "volumeMounts", set(paths), set(paths.values())
 
@@ -53,7 +53,7 @@ def _used(parts: list[Object], place: str) -> tuple[str, set[str], set[str]]:
 def _check_overlap(
     path: str, part: tuple[str, str], field: str, other: tuple[str, set[str], set[str]]
 ) -> Iterator[Cause]:
-    """A volume is mounted or used as a device, and a path leads to one of both."""
+    """Check that a volume is either mounted or a device, and that paths are not used for both."""
     used, names, places = other
     if part[0] in names:
         yield invalid_value(f"{path}.name", part[0], f"must not already exist in {used}")
@@ -81,7 +81,7 @@ def _check_options(path: str, number: int, mount: Object, container: Object) -> 
 
 
 def _check_recursion(path: str, mount: Object) -> Iterator[Cause]:
-    """Mounts below can be read-only only where the mount is, and where it passes nothing on."""
+    """Check that recursiveReadOnly is set only in read-only mounts without propagation."""
     rule = mount.get("recursiveReadOnly")
     if rule is None or rule == "Disabled":
         return
@@ -95,7 +95,7 @@ def _check_recursion(path: str, mount: Object) -> Iterator[Cause]:
 
 
 def check_devices(path: str, container: Object, volumes: Mapping[str, str]) -> Iterator[Cause]:
-    """Volumes that a container gets as devices; the arguments are those of `check_mounts`."""
+    """Check the volumes that a container uses as devices; the arguments are those of `check_mounts`."""
     names: set[str] = set()
     places: set[str] = set()
     mounted = _used(container.get("volumeMounts") or [], "mountPath")

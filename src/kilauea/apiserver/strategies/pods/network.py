@@ -22,7 +22,7 @@ _SEARCHED_WORDS = (
 
 
 def check_dns(path: str, config: Object | None, policy: str) -> Iterator[Cause]:
-    """Name servers of a pod, which must have some if its policy is `None`."""
+    """Check the DNS config of a pod, which must have name servers if the policy is `None`."""
     if policy == "None" and config is None:
         yield required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
     if config is None:
@@ -60,7 +60,7 @@ def _check_address(path: str, text: str) -> Iterator[Cause]:
 
 
 def check_host_name(path: str, spec: Object) -> Iterator[Cause]:
-    """The name that a pod has instead of its own, which excludes other rules for its name."""
+    """Check `hostnameOverride`, which excludes other settings of the host name."""
     name, where = spec["hostnameOverride"], f"{path}.hostnameOverride"
     for field in ("setHostnameAsFQDN", "hostNetwork"):
         if spec.get(field):
@@ -71,7 +71,7 @@ def check_host_name(path: str, spec: Object) -> Iterator[Cause]:
 
 
 def check_names(path: str, spec: Object) -> Iterator[Cause]:
-    """The names of a pod for others."""
+    """Check the hostname and subdomain of a pod."""
     for field in ("hostname", "subdomain"):
         name = spec.get(field)
         if name:
@@ -79,7 +79,7 @@ def check_names(path: str, spec: Object) -> Iterator[Cause]:
 
 
 def check_aliases(path: str, aliases: list[Object]) -> Iterator[Cause]:
-    """Names that the pod knows without asking a server."""
+    """Check the host aliases of a pod."""
     for number, alias in enumerate(aliases):
         yield from _check_address(f"{path}[{number}].ip", alias.get("ip", ""))
         for place, name in enumerate(alias.get("hostnames") or ()):

@@ -1,6 +1,6 @@
-"""Changes of a pod through its subresources; everything else remains unchanged.
+"""Changes of a pod through its subresources, which leave everything else unchanged.
 
-`resize` gives containers other amounts of cpu and memory, `ephemeralcontainers` adds containers to look into the pod.
+`resize` changes the CPU and memory of containers, `ephemeralcontainers` adds containers for debugging.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from kilauea.apiserver.strategies.base import Object, spec_of
 _RESIZED = frozenset({"cpu", "memory"})
 _GROUPS = ("containers", "initContainers")
 _KEPT = ("resourceVersion", "uid", "managedFields")
-"""Metadata that goes with the write and not with the pod."""
+"""Metadata that belongs to the write and not to the pod."""
 
 
 def keep_all_but(obj: Object, old: Object, part: str) -> None:
-    """Put back everything that a subresource does not change."""
+    """Restore everything that a subresource does not change."""
     spec, before = spec_of(obj), spec_of(old)
     obj["metadata"] = {**old["metadata"], **{key: obj["metadata"][key] for key in _KEPT if key in obj["metadata"]}}
     if part == "ephemeralcontainers":
         obj["spec"] = {**before, "ephemeralContainers": spec.get("ephemeralContainers") or []}
         return
     if any(len(spec.get(group) or []) != len(before.get(group) or []) for group in _GROUPS):
-        return  # it is refused
+        return  # rejected later
     kept = {**before, **{group: _all_resized(spec[group], before[group]) for group in _GROUPS if before.get(group)}}
     kept.pop("resources", None)
     if spec.get("resources") is not None:
@@ -32,7 +32,7 @@ def keep_all_but(obj: Object, old: Object, part: str) -> None:
 
 
 def _all_resized(now: list[Object], then: list[Object]) -> list[Object]:
-    """Containers as they were, with new amounts; as they shall be where one has another name, which is refused."""
+    """Return the old containers with new amounts; the new ones if a name differs, which is rejected later."""
     if any(one["name"] != other["name"] for one, other in zip(now, then, strict=True)):
         return now
     return [_resized(one, other) for one, other in zip(now, then, strict=True)]
@@ -49,9 +49,9 @@ def check_resize(obj: Object, old: Object, qos: tuple[str, str]) -> list[Cause]:
     """Return the errors in a resize, in the order of the real server.
 
     Args:
-        obj: the pod as it shall be.
-        old: as it is.
-        qos: the quality of service of both, which must be one.
+        obj: the new pod.
+        old: the old pod.
+        qos: the QoS classes of both, which must be equal.
     """
     spec, before = spec_of(obj), spec_of(old)
     causes: list[Cause] = []
@@ -76,14 +76,14 @@ def check_resize(obj: Object, old: Object, qos: tuple[str, str]) -> list[Cause]:
 
 
 def _is_without_resize(old: Object) -> bool:
-    """Return True if the kubelet does not report what the first running container has, as those that resize do."""
+    """Return True if the kubelet does not report the first running container's resources, as those with resize do."""
     statuses = (old.get("status") or {}).get("containerStatuses") or ()
     running = [each for each in statuses if (each.get("state") or {}).get("running") is not None]
     return bool(running) and running[0].get("resources") is None
 
 
 def _check_whole(now: Object | None, then: Object | None) -> list[Cause]:
-    """Return the errors in the amounts of the pod as a whole."""
+    """Return the errors in the pod-level amounts."""
     if then is not None and now is None:
         return (
             [forbidden_field("spec.resources", "pod-level resources cannot be removed")] if any(then.values()) else []
@@ -99,7 +99,7 @@ def _check_whole(now: Object | None, then: Object | None) -> list[Cause]:
 
 
 def _check_same(group: str, now: list[Object] | None, then: list[Object] | None) -> list[Cause]:
-    """Containers that were added, removed, renamed or put in another order."""
+    """Check that containers were not added, removed, renamed or reordered."""
     path = f"spec.{group}"
     if len(now or ()) != len(then or ()):
         return [forbidden_field(path, f"{group} may not be added or removed on resize")]
@@ -132,12 +132,12 @@ def _check_removed(path: str, now: Object, then: Object) -> list[Cause]:
 
 
 def _removed(now: Object, then: Object) -> list[str]:
-    """`requests` and `limits`, if one is missing in it now."""
+    """Return `requests` and `limits` if amounts were removed from them."""
     return [side for side in ("requests", "limits") if (then.get(side) or {}).keys() - (now.get(side) or {}).keys()]
 
 
 def _other_parts(container: Object) -> Object:
-    """The parts of a container that a resize may not change."""
+    """Return the parts of a container that a resize may not change."""
     resources = container.get("resources") or {}
     amounts = {
         side: {name: each for name, each in (resources.get(side) or {}).items() if name not in _RESIZED}
@@ -147,7 +147,7 @@ def _other_parts(container: Object) -> Object:
 
 
 def check_ephemeral(obj: Object, old: Object) -> list[Cause]:
-    """Return the errors in a change of ephemeral containers, each valid by itself: existing ones stay as they are."""
+    """Return the errors in a change of ephemeral containers, each valid by itself: existing ones must not change."""
     now, then = (spec_of(each).get("ephemeralContainers") or [] for each in (obj, old))
     named = {each["name"]: each for each in now if each.get("name")}
     causes: list[Cause] = []

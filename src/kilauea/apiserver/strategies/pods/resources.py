@@ -1,4 +1,4 @@
-"""Checks of requests of pods and containers: amounts, claims, and resize policies."""
+"""Checks of the resources of pods and containers: amounts, claims, and resize policies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Amounts = Mapping[str, str]
 
 _MOST, _MOST_AMOUNTS, _LONGEST = 4096, 16, 256
 _VALID: set[tuple[tuple[str, str] | None, ...]] = set()
-"""Requests and limits of containers without errors, since most containers ask for what others ask for."""
+"""Valid requests and limits of containers, since most containers have the same as others."""
 _HUGE = "hugepages-"
 _OF_CONTAINERS = frozenset(("cpu", "memory", "ephemeral-storage"))
 _OF_PODS = ("cpu", _HUGE, "memory")
@@ -38,12 +38,12 @@ _RESIZED = ("cpu", "memory")
 
 
 def check_resources(path: str, resources: Object, claims: Collection[str]) -> list[Cause]:
-    """The requests of a container, and its limits.
+    """Check the requests and limits of a container.
 
     Args:
-        path: of the resources.
+        path: the path of the resources.
         resources: requests, limits and claims.
-        claims: names of the claims of the pod.
+        claims: the names of the claims of the pod.
     """
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     amounts = (*requests.items(), None, *limits.items())
@@ -70,7 +70,7 @@ def _check_amounts(path: str, requests: Amounts, limits: Amounts) -> list[Cause]
 
 
 def _check_amount(path: str, name: str, text: str) -> Iterator[Cause]:
-    """The name and the amount of one resource of a container."""
+    """Check the name and the amount of one resource of a container."""
     yield from check_container_resource(path, name)
     yield from check_number(path, name, text)
     if name.startswith(_HUGE) and ".limits[" in path:
@@ -78,7 +78,7 @@ def _check_amount(path: str, name: str, text: str) -> Iterator[Cause]:
 
 
 def check_container_resource(path: str, name: str) -> Iterator[Cause]:
-    """The name of a resource that containers can request."""
+    """Check that containers can request a resource."""
     yield from check_resource_name(path, name)
     if "/" not in name:
         if name not in _OF_CONTAINERS and not name.startswith(_HUGE):
@@ -88,7 +88,7 @@ def check_container_resource(path: str, name: str) -> Iterator[Cause]:
 
 
 def check_resource_name(path: str, name: str) -> Iterator[Cause]:
-    """The name of any resource."""
+    """Check the name of any resource."""
     problems = qualified_name_problems(name)
     yield from check_name(path, name, problems)
     if "/" not in name and not problems and name not in _STANDARD and not _is_huge(name):
@@ -100,17 +100,17 @@ def _is_huge(name: str) -> bool:
 
 
 def is_native(name: str) -> bool:
-    """Return True if a resource is Kubernetes' own."""
+    """Return True if a resource is native to Kubernetes."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 def is_extended(name: str) -> bool:
-    """Return True if a resource is one that nodes announce, such as devices."""
+    """Return True for an extended resource, which nodes advertise, such as devices."""
     return not is_native(name) and not name.startswith("requests.") and not qualified_name_problems(f"requests.{name}")
 
 
 def check_number(path: str, name: str, text: str) -> Iterator[Cause]:
-    """The amount of one resource: not negative, and a whole number of what is counted."""
+    """Check that an amount is not negative, and an integer if the resource is counted."""
     number = amount(text) or Fraction(0)
     if number < 0:
         yield invalid_value(path, text, NEGATIVE)
@@ -119,14 +119,14 @@ def check_number(path: str, name: str, text: str) -> Iterator[Cause]:
 
 
 def _check_pages(path: str, name: str, text: str) -> Iterator[Cause]:
-    """Huge pages are requested as whole pages."""
+    """Check that huge pages are requested as whole pages."""
     page, number = amount(name.removeprefix(_HUGE)), amount(text)
     if page is None or number is None or number <= 0 or number % page:
         yield invalid_value(path, text, f"{text} is not positive integer multiple of {name}")
 
 
 def _check_limit(path: str, name: str, text: str, limit: str | None) -> Iterator[Cause]:
-    """A request is not above its limit; of what cannot be shared, it is the limit."""
+    """Check that a request does not exceed its limit, and equals it if the resource cannot be overcommitted."""
     shared = is_native(name) and not name.startswith(_HUGE)
     if limit is None:
         if not shared:
@@ -148,7 +148,7 @@ def _check_huge(path: str, requests: Amounts, limits: Amounts) -> Iterator[Cause
 
 
 def _check_used_claims(path: str, used: list[Object], claims: Collection[str]) -> Iterator[Cause]:
-    """Claims of the pod that a container uses: each request of them once."""
+    """Check the claims that a container uses: each request at most once."""
     seen: set[str] = set()
     for number, each in enumerate(used):
         name, request, where = each.get("name", ""), each.get("request") or "", f"{path}[{number}]"
@@ -172,7 +172,7 @@ def _check_used_claims(path: str, used: list[Object], claims: Collection[str]) -
 
 
 def check_pod_claims(path: str, claims: list[Object]) -> Iterator[Cause]:
-    """The claims of a pod: each is an object that is there, or made from a template."""
+    """Check the claims of a pod: each names an existing object or a template."""
     seen: set[str] = set()
     for number, claim in enumerate(claims):
         name, where = claim.get("name", ""), f"{path}[{number}]"
@@ -197,7 +197,7 @@ def check_pod_claims(path: str, claims: list[Object]) -> Iterator[Cause]:
 
 
 def check_resizes(path: str, policies: list[Object], restart: Any) -> Iterator[Cause]:
-    """The rules for a change of amounts, in a pod with this restart policy."""
+    """Check the resize policies, in a pod with this restart policy."""
     seen: set[str] = set()
     for number, policy in enumerate(policies):
         name, then = policy.get("resourceName", ""), policy.get("restartPolicy", "")
@@ -214,7 +214,7 @@ def check_resizes(path: str, policies: list[Object], restart: Any) -> Iterator[C
 
 
 def check_amounts_of_pod(path: str, spec: Object) -> Iterator[Cause]:
-    """Requests and limits of a whole pod: they have room for those of its containers."""
+    """Check pod-level requests and limits, which must cover those of the containers."""
     resources = spec["resources"]
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     for side, amounts in (("limits", limits), ("requests", requests)):
@@ -251,7 +251,7 @@ def check_amounts_of_pod(path: str, spec: Object) -> Iterator[Cause]:
 
 
 def _needed(spec: Object, name: str) -> Fraction | None:
-    """The sum of the requests of the containers of a pod; None if they request nothing."""
+    """Return the sum of the requests of the containers of a pod; None if they request nothing."""
     found = [
         amount(text)
         for container in spec.get("containers") or ()
@@ -262,7 +262,7 @@ def _needed(spec: Object, name: str) -> Fraction | None:
 
 
 def _text(spec: Object, name: str, needed: Fraction) -> str:
-    """A sum as the containers write it, where one of them requests all of it."""
+    """Return a sum as text, in the container's notation if a single one requests all of it."""
     for container in spec.get("containers") or ():
         text = ((container.get("resources") or {}).get("requests") or {}).get(name)
         if text is not None and amount(text) == needed:

@@ -1,4 +1,4 @@
-"""Checks of security contexts: users, groups, profiles and kernel parameters of pods and containers."""
+"""Checks of security contexts: users, groups, profiles and sysctls of pods and containers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_HOST = (
     ("hostIPC", re.compile(r"kernel\.(shm|msg).*|kernel\.sem|fs\.mqueue\..*")),
     ("hostNetwork", re.compile(r"net\..*")),
 )
-"""Parameters that belong to a namespace which the pod can share with its node."""
+"""Sysctls of a namespace that the pod can share with its node."""
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 _PROC_MOUNTS = ("Default", "Unmasked")
 _ADMINISTRATOR = "CAP_SYS_ADMIN"
@@ -28,7 +28,7 @@ _LONGEST_PROFILE = 4095
 
 
 def check_pod_security(path: str, spec: Object) -> Iterator[Cause]:
-    """The security context of a pod, at `path` of the specification, and namespaces that the pod shares."""
+    """Check the security context of a pod, at `path` of the specification, and shared namespaces."""
     context, where = spec.get("securityContext") or {}, f"{path}.securityContext"
     for field in ("fsGroup", "runAsUser", "runAsGroup"):
         yield from _check_id(f"{where}.{field}", context.get(field))
@@ -49,14 +49,14 @@ def check_pod_security(path: str, spec: Object) -> Iterator[Cause]:
 
 
 def _check_word(path: str, context: Object, allowed: tuple[str, ...]) -> Iterator[Cause]:
-    """A word that must be one of those allowed."""
+    """Check that a value is an allowed one."""
     word = context.get(path.rpartition(".")[2])
     if word is not None and word not in allowed:
         yield not_supported(path, word, allowed)
 
 
 def check_security(path: str, context: Object, *, own_users: bool) -> Iterator[Cause]:
-    """The security context of a container; `own_users` is True in a pod with user IDs of its own."""
+    """Check the security context of a container; `own_users` is True in a pod with a user namespace."""
     for field in ("runAsUser", "runAsGroup"):
         yield from _check_id(f"{path}.{field}", context.get(field))
     mount = context.get("procMount")
@@ -91,7 +91,7 @@ _PARTS = {
 
 
 def _told(context: Object) -> dict[str, Any]:
-    """A security context as the real server shows it: all fields, with the names that they have in its code."""
+    """Return a security context as the real server shows it: all fields, with the field names of Go."""
     return {
         _NAMES.get(field, _capital(field)): _told_part(context.get(field), _PARTS.get(field, ())) for field in _TOLD
     }
@@ -108,7 +108,7 @@ def _capital(field: str) -> str:
 
 
 def _check_id(path: str, number: int | None) -> list[Cause]:
-    """The number of a user or group."""
+    """Check the ID of a user or group."""
     return check_range(path, number, 0, _LARGEST_ID)
 
 
@@ -129,7 +129,7 @@ def _check_sysctls(path: str, parameters: list[Object], spec: Object) -> Iterato
 
 
 def _with_dots(name: str) -> str:
-    """A parameter whose parts are separated by dots, and not by slashes."""
+    """Return a sysctl name separated by dots instead of slashes."""
     first = re.search(r"[./]", name)
     if first is None or first[0] == ".":
         return name
@@ -176,7 +176,7 @@ def _check_apparmor(path: str, profile: Object | None) -> Iterator[Cause]:
 
 
 def check_own_users(path: str, spec: Object) -> Iterator[Cause]:
-    """A pod with user IDs of its own shares no other namespace with its node, and uses no devices."""
+    """Check that a pod with a user namespace shares no other namespace with its node, and uses no devices."""
     message = "when `hostUsers` is false"
     for field, told in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
         if spec.get(field):

@@ -1,4 +1,4 @@
-"""Validation of the specification of a pod, alone or in a template."""
+"""Validation of the specification of a pod or pod template."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Object = dict[str, Any]
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 DEFAULT_GRACE = 30
-"""Seconds that a pod has to end unless it says something else."""
+"""The default termination grace period in seconds."""
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION = ("PreemptLowerPriority", "Never")
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
@@ -56,13 +56,13 @@ def check_pod_spec(
     claims: Sequence[str] = (),
     in_pod: bool = True,
 ) -> list[Cause]:
-    """The specification of a pod.
+    """Return the errors in the specification of a pod.
 
     Args:
-        path: where it stands.
-        spec: with defaults filled in.
-        restart: the restart policies that are allowed here.
-        claims: volumes that containers can mount beside those of the specification.
+        path: the path of the specification.
+        spec: the specification with defaults.
+        restart: the allowed restart policies.
+        claims: names of volumes that containers can mount besides those of the specification.
         in_pod: False in a template.
     """
     causes: list[Cause] = []
@@ -96,12 +96,12 @@ def check_pod_spec(
 
 
 def check_all_images(path: str, spec: Object) -> list[Cause]:
-    """The names of the images of all containers."""
+    """Check the image names of all containers."""
     return [cause for part in _CONTAINERS if spec.get(part) for cause in check_images(f"{path}.{part}", spec[part])]
 
 
 def _check_all_containers(path: str, spec: Object, volumes: Mapping[str, str]) -> list[Cause]:
-    """The containers of all kinds."""
+    """Check the containers of all kinds."""
     grace = spec.get("terminationGracePeriodSeconds")
     pod = Surroundings(
         volumes,
@@ -121,7 +121,7 @@ def _check_all_containers(path: str, spec: Object, volumes: Mapping[str, str]) -
 
 
 def _check_rest(path: str, spec: Object) -> list[Cause]:
-    """Fields that need no other, by the table, and some that need several."""
+    """Check independent fields, by the table, and some combinations of fields."""
     causes: list[Cause] = []
     for field, check in _FIELDS.items():
         value = spec.get(field)
@@ -171,7 +171,7 @@ def _spread(path: str, constraints: list[Object], spec: Object) -> list[Cause]:
 
 
 def _host_processes(path: str, containers: list[Object], spec: Object) -> Iterator[Cause]:
-    """The use of the node's own users and processes, which few pods ask for."""
+    """Check user namespaces and host processes, which few pods use."""
     plain = not spec.get("securityContext") and "hostUsers" not in spec
     if plain and not any("securityContext" in each for each in containers):
         return
@@ -211,7 +211,7 @@ def _system(path: str, system: Object, spec: Object) -> Iterator[Cause]:
 
 
 def _group(path: str, group: Object, spec: Object) -> list[Cause]:
-    """The pod group of Kubernetes that a pod names."""
+    """Check the Kubernetes pod group that a pod names."""
     name, where = group.get("podGroupName"), f"{path}.podGroupName"
     if name is None:
         return [invalid_value(where, None, "must specify one of: `podGroupName`")]
@@ -240,4 +240,4 @@ _LATER_FIELDS: Mapping[str, Check] = {
     "os": _system,
     "schedulingGroup": _group,
 }
-"""Checks of fields, in the order in which the real server makes them."""
+"""Checks of fields, in the order of the real server."""

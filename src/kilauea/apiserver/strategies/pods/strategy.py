@@ -1,4 +1,4 @@
-"""The rules for pods: they start pending, end with a grace period, and most of their specification never changes."""
+"""The rules for pods: they start pending, terminate gracefully, and most of their specification is immutable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENDED = ("Succeeded", "Failed")
 _TOKEN_VOLUME = re.compile("kube-api-access-[a-z0-9]{5}")
 
 LONGEST_GRACE = 2**32
-"""Seconds that a pod has to end at most, 136 years: the time of its end must be one that can be written."""
+"""The maximum grace period in seconds, 136 years, so that the deletion timestamp can be represented."""
 
 
 class Pods(Strategy):
@@ -41,15 +41,15 @@ class Pods(Strategy):
 
     def __init__(self) -> None:
         self._sound: Remembered[bool] = Remembered()
-        """Specifications without errors, and whether there are no warnings about them either."""
+        """Specifications without errors; True for those without warnings."""
         self._checked: tuple[Object | None, bool] = (None, False)
-        """The specification that was checked last, if it has no errors, and the same of it."""
+        """The last checked specification, if it has no errors; True if it has no warnings."""
 
     def default(self, obj: Object) -> None:
         state = obj.get("status")
         if state and state.get("podIP"):
             addresses = state.get("podIPs")
-            if not addresses or addresses[0].get("ip") != state["podIP"]:  # which older kubelets write alone
+            if not addresses or addresses[0].get("ip") != state["podIP"]:  # older kubelets write only podIP
                 state["podIPs"] = [{"ip": state["podIP"]}]
 
     def prepare_create(self, obj: Object) -> None:
@@ -86,7 +86,7 @@ class Pods(Strategy):
         return causes
 
     def _check_spec(self, spec: Object) -> list[Cause]:
-        """The errors in the specification of a new pod; there are none in one that is like one without."""
+        """Return the errors in the specification of a new pod; none if a similar one has none."""
         form = masked(spec)
         text = _without_token_name(form.text, spec) if form is not None else b""
         is_plain = self._sound.get(text)
@@ -95,7 +95,7 @@ class Pods(Strategy):
             if causes or form is None:
                 self._checked = (None, False)
                 return causes
-            # Values can keep warnings away, so it is looked at without them.
+            # Values can prevent warnings, so the masked form is checked.
             is_plain = not template_warnings("", {"spec": msgspec.json.decode(form.text)})
             self._sound.put(text, is_plain)
         self._checked = (spec, is_plain)
@@ -104,7 +104,7 @@ class Pods(Strategy):
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
         spec, annotations = spec_of(obj), obj["metadata"].get("annotations") or {}
         causes = check_pod_annotations("metadata.annotations", annotations, spec) + check_pod_spec("spec", spec)
-        return causes + check_all_images("spec", spec)  # the real server looks twice
+        return causes + check_all_images("spec", spec)  # the real server checks twice
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(obj), spec_of(old)
@@ -140,11 +140,11 @@ _GATED = {
 
 
 def qos_class(spec: Object) -> str:
-    """The quality of service that a pod's requests and limits make: all equal, none at all, or in between."""
+    """Return the QoS class of a pod by its requests and limits: all equal, none set, or in between."""
     containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
     whole = spec.get("resources") or {}
     if whole.get("requests") or whole.get("limits"):
-        containers = [spec]  # what a whole pod asks for hides what its containers do
+        containers = [spec]  # pod-level resources take precedence over those of containers
     guaranteed, any_amount = bool(containers), False
     for container in containers:
         resources = container.get("resources") or {}
@@ -159,14 +159,14 @@ def qos_class(spec: Object) -> str:
 
 
 def _is_some(text: str | None) -> bool:
-    """Return True if a request or limit is more than nothing."""
+    """Return True if a request or limit is greater than zero."""
     return text is not None and text != "0" and text[0] != "-"
 
 
 def check_template(
     path: str, template: Object | None, *, restart: Sequence[str] = ("Always",), claims: Sequence[str] = ()
 ) -> list[Cause]:
-    """A pod template of a workload, which gives each pod volumes for these claims."""
+    """Return the errors in the pod template of a workload, which adds volumes for these claims."""
     template = template or {}
     metadata = template.get("metadata") or {}
     found = check_labels(f"{path}.labels", metadata.get("labels") or {})
@@ -181,9 +181,9 @@ def check_template(
 
 
 def _without_token_name(text: bytes, spec: Object) -> bytes:
-    """A specification as JSON, without the random name of the volume with the token, which tells each pod from others.
+    """Return a specification as JSON without the random name of the token volume, which differs for each pod.
 
-    What is put in its place cannot be in JSON.
+    The replacement cannot occur in JSON.
     """
     volumes = spec.get("volumes")
     name = volumes[-1].get("name", "") if volumes else ""
@@ -191,6 +191,6 @@ def _without_token_name(text: bytes, spec: Object) -> bytes:
 
 
 def _mend_grace(pod: Object) -> None:
-    """A grace period below 0 is one second."""
+    """Set a negative grace period to one second."""
     if (spec_of(pod).get("terminationGracePeriodSeconds") or 0) < 0:
         pod["spec"]["terminationGracePeriodSeconds"] = 1

@@ -1,4 +1,4 @@
-"""Checks of the volumes of a pod, by kind: missing fields, and paths that lead out of a volume."""
+"""Checks of the volumes of a pod, by kind: missing fields, and paths outside of the volume."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _METADATA = (
 
 
 def check_volumes(path: str, volumes: list[Object], *, in_pod: bool) -> tuple[list[Cause], dict[str, str]]:
-    """The errors in the volumes of a pod, and the kinds of those without errors by name.
+    """Return the errors in the volumes of a pod, and the kinds of the valid ones by name.
 
     Args:
-        path: of the list of volumes.
-        volumes: with defaults filled in.
-        in_pod: False in a template, which can leave something to what makes pods of it.
+        path: the path of the list of volumes.
+        volumes: the volumes with defaults.
+        in_pod: False in a template, which may omit some fields.
     """
     causes: list[Cause] = []
     kinds: dict[str, str] = {}
@@ -61,11 +61,11 @@ def check_volumes(path: str, volumes: list[Object], *, in_pod: bool) -> tuple[li
 
 
 _KNOWN: list[Object] = [{}]
-"""The last projected volume without errors: most pods have the same one, with the token of their account."""
+"""The last valid projected volume: most pods have the same one, with the token of their account."""
 
 
 def _is_known(volume: Object, given: list[str]) -> bool:
-    """Return True if a volume needs no check, as the last one was the same; keeps it for the next."""
+    """Return True if a projected volume is valid; one that equals the last valid one needs no check."""
     if given == ["projected"]:
         source = volume["projected"]
         if source == _KNOWN[0]:
@@ -77,7 +77,7 @@ def _is_known(volume: Object, given: list[str]) -> bool:
 
 
 def _check_kinds(path: str, volume: Object, given: list[str], *, in_pod: bool) -> Iterator[Cause]:
-    """The source of a volume, of one kind."""
+    """Check that a volume has a source of one kind."""
     if not given:
         yield required(path, "must specify a volume type")
         return
@@ -92,7 +92,7 @@ def _check_kinds(path: str, volume: Object, given: list[str], *, in_pod: bool) -
 
 
 _TOLD = {"downwardAPI": "downwarAPI", "cephfs": "cephFS"}
-"""Kinds of volumes that the real server names otherwise."""
+"""Kinds of volumes that the real server names differently."""
 
 
 def _empty(path: str, source: Object) -> Iterator[Cause]:
@@ -108,7 +108,7 @@ def _repository(path: str, source: Object) -> Iterator[Cause]:
 
 
 def _as_of_volumes(path: str, source: Object) -> Iterator[Cause]:
-    """Kinds that have the same fields in persistent volumes."""
+    """Check a kind with the same fields as in persistent volumes."""
     yield from check_source(path.rpartition(".")[2], source, path)
 
 
@@ -120,7 +120,7 @@ def _shared_disk(path: str, source: Object) -> Iterator[Cause]:
 
 
 def _with_secret(path: str, source: Object) -> Iterator[Cause]:
-    """The same, and the secret for them is one of the namespace of the pod."""
+    """Check such a kind whose secret is in the namespace of the pod."""
     without = {field: value for field, value in source.items() if field != "secretRef"}
     yield from _as_of_volumes(path, without)
     if source.get("secretRef") is not None and not source["secretRef"].get("name"):
@@ -128,7 +128,7 @@ def _with_secret(path: str, source: Object) -> Iterator[Cause]:
 
 
 def _files(name: str) -> Callable[[str, Object], Iterator[Cause]]:
-    """The check of a volume whose files are the keys of an object, whose name is in the field `name`."""
+    """Return the check of a volume whose files are the keys of an object, named by the field `name`."""
 
     def check(path: str, source: Object) -> Iterator[Cause]:
         if not source.get(name):
@@ -156,7 +156,7 @@ def _downward(path: str, source: Object) -> Iterator[Cause]:
 
 
 def _check_shown(path: str, item: Object) -> Iterator[Cause]:
-    """A file that shows a field of the pod; `path` is that of the volume, as the real server tells it."""
+    """Check a file that exposes a pod field; `path` is that of the volume, as in messages of the real server."""
     field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
     if not item.get("path"):
         yield required(f"{path}.path")
@@ -218,7 +218,7 @@ def _ephemeral(path: str, source: Object) -> Iterator[Cause]:
 
 
 def _image(path: str, source: Object, *, in_pod: bool) -> Iterator[Cause]:
-    """A template can leave the image to what makes pods of it."""
+    """Check an image volume; a template may omit the reference."""
     if in_pod and not source.get("reference"):
         yield required(f"{path}.reference")
     policy = source.get("pullPolicy", "Always")
@@ -248,7 +248,7 @@ def _projected_files(path: str, where: str, source: Object, taken: set[str]) -> 
 
 
 def _take(path: str, place: str, told: str, taken: set[str]) -> Iterator[Cause]:
-    """A path that no other file of the volume has."""
+    """Check that no other file of the volume has this path."""
     if place in taken:
         yield invalid_value(path, told, "conflicting duplicate paths")
     if place:
@@ -312,4 +312,4 @@ _KINDS: Mapping[str, Callable[[str, Object], Iterator[Cause]] | None] = {
     "ephemeral": _ephemeral,
     "image": None,
 }
-"""By kind of volume: the check of its source, in the order in which the real server looks at them."""
+"""Checks of the source by kind of volume, in the order of the real server."""

@@ -17,7 +17,7 @@ _OLD_LABELS = {
     "failure-domain.beta.kubernetes.io/region": ("v1.17", "topology.kubernetes.io/region"),
     "failure-domain.beta.kubernetes.io/zone": ("v1.17", "topology.kubernetes.io/zone"),
 }
-"""Labels of nodes that have another name: since when, and which."""
+"""Deprecated node labels: since when, and the replacement."""
 _RARE = frozenset({"affinity", "hostAliases", "imagePullSecrets", "nodeSelector", "topologySpreadConstraints"})
 """Fields that most pods do not have."""
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
@@ -31,9 +31,9 @@ _SURPRISING = "which can result in surprising behavior; a DNS label is recommend
 
 
 def pod_warnings(pod: Object) -> list[str]:
-    """The warnings for a pod."""
+    """Return the warnings for a pod."""
     warnings, name = template_warnings("", pod), pod["metadata"].get("name", "")
-    if "." in name or len(name) > _LONGEST_LABEL:  # all else of a label is true of each valid name
+    if "." in name or len(name) > _LONGEST_LABEL:  # valid names meet all other rules for labels
         problems = label_problems(name)
         told = f"metadata.name: this is used in the Pod's hostname, {_SURPRISING}: [{' '.join(problems)}]"
         warnings.append(told)
@@ -41,7 +41,7 @@ def pod_warnings(pod: Object) -> list[str]:
 
 
 def name_warnings(obj: Object) -> list[str]:
-    """The warnings for the name of an object that names pods after itself."""
+    """Return the warnings for the name of an object whose pods have its name as a prefix."""
     problems = label_problems(obj["metadata"].get("name", ""))
     if not problems:
         return []
@@ -49,7 +49,7 @@ def name_warnings(obj: Object) -> list[str]:
 
 
 def template_warnings(path: str, template: Object) -> list[str]:
-    """The warnings for a pod template at a path, which ends with a dot where it is not empty."""
+    """Return the warnings for a pod template at a path, which ends with a dot if not empty."""
     spec, metadata = spec_of(template), template.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     warnings = [
@@ -76,7 +76,7 @@ def template_warnings(path: str, template: Object) -> list[str]:
 
 
 def _placement(path: str, spec: Object) -> Iterator[str]:
-    """Old labels, and constraints that select nothing."""
+    """Warn about deprecated labels, and constraints that select nothing."""
     for key in spec.get("nodeSelector") or ():
         if key in _OLD_LABELS:
             since, name = _OLD_LABELS[key]
@@ -124,7 +124,7 @@ def _volumes(path: str, volumes: Any) -> Iterator[str]:
 
 
 def _doubles(path: str, spec: Object) -> Iterator[str]:
-    """Addresses and secrets that are there twice."""
+    """Warn about duplicate addresses and secrets."""
     seen = set()
     for number, alias in enumerate(spec.get("hostAliases") or ()):
         if alias.get("ip") in seen:
@@ -140,7 +140,7 @@ def _doubles(path: str, spec: Object) -> Iterator[str]:
 
 
 def _fractions(path: str, amounts: Object, names: tuple[str, ...]) -> Iterator[str]:
-    """Warn of fractions of a byte."""
+    """Warn about fractional bytes."""
     for name in names:
         text = amounts.get(name, "")
         number = amount(text) if text.endswith("m") else None
@@ -164,7 +164,7 @@ def _containers(path: str, spec: Object) -> Iterator[str]:
 
 
 def _hidden(path: str, environment: Any) -> Iterator[str]:
-    """Variables that are set twice, the second time not from the first."""
+    """Warn about variables that are set twice, unless the second refers to the first."""
     seen = set()
     for number, variable in enumerate(environment):
         name = variable.get("name", "")
@@ -174,7 +174,7 @@ def _hidden(path: str, environment: Any) -> Iterator[str]:
 
 
 def _ports(path: str, containers: Any) -> Iterator[str]:
-    """Ports of all containers that are the same, and names of ports that are."""
+    """Warn about duplicate ports and port names across all containers."""
     if sum(len(container.get("ports") or ()) for container in containers) < 2:
         return
     before: dict[tuple[Any, ...], list[str]] = {}
@@ -196,7 +196,7 @@ def _ports(path: str, containers: Any) -> Iterator[str]:
 
 
 def _pod_affinity(path: str, affinity: Object) -> Iterator[str]:
-    """Terms that select no pod."""
+    """Warn about terms that select no pod."""
     for field in ("podAffinity", "podAntiAffinity"):
         part = affinity.get(field) or {}
         for number, term in enumerate(part.get("requiredDuringSchedulingIgnoredDuringExecution") or ()):

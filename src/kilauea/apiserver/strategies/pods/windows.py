@@ -1,4 +1,4 @@
-"""Checks of pods for one operating system, and of the options of Windows."""
+"""Checks of pods with an operating system, and of Windows options."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OF_CONTAINER = (
 
 
 def check_system(path: str, spec: Object) -> Iterator[Cause]:
-    """The operating system that a pod names, and fields that only the other one knows."""
+    """Check the operating system of a pod, and that it has no fields of the other one."""
     name = spec["os"].get("name", "")
     if not name:
         yield required(f"{path}.os.name")
@@ -67,14 +67,14 @@ def _check_for_windows(path: str, spec: Object) -> Iterator[Cause]:
 
 
 def _containers(path: str, spec: Object) -> Iterator[tuple[str, Object]]:
-    """All containers, and their paths."""
+    """Yield all containers with their paths."""
     for part in _PARTS:
         for number, container in enumerate(spec.get(part) or ()):
             yield f"{path}.{part}[{number}]", container
 
 
 def check_windows_options(path: str, options: Object) -> Iterator[Cause]:
-    """The options of Windows of a pod or container."""
+    """Check the Windows options of a pod or container."""
     name, credential, user = (
         options.get(field) for field in ("gmsaCredentialSpecName", "gmsaCredentialSpec", "runAsUserName")
     )
@@ -91,7 +91,7 @@ def check_windows_options(path: str, options: Object) -> Iterator[Cause]:
 
 
 def _user_problems(text: str) -> Iterator[str]:
-    """Return the errors in the name of a user of Windows, with or without a domain."""
+    """Yield the errors in a Windows user name, with or without a domain."""
     if not text:
         yield " cannot be an empty string"
         return
@@ -117,7 +117,7 @@ def _user_problems(text: str) -> Iterator[str]:
 
 
 def check_host_processes(path: str, spec: Object) -> Iterator[Cause]:
-    """Containers of Windows that are processes of the node: all of a pod, or none."""
+    """Check that either all or none of a pod's Windows containers are host processes."""
     wanted = _host_process(spec)
     count = found = 0
     for where, container in _containers(path, spec):

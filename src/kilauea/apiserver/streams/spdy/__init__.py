@@ -1,4 +1,4 @@
-"""SPDY/3.1, as far as Kubernetes uses it: streams in one connection, which kubectl tunnels through a WebSocket.
+"""The part of SPDY/3.1 that Kubernetes uses: streams in one connection, which kubectl tunnels through a WebSocket.
 
-`frames.py` reads and writes frames, without input or output; `connection.py` keeps the streams of one connection.
+`frames.py` decodes and encodes frames, without I/O; `connection.py` manages the streams of one connection.
 """

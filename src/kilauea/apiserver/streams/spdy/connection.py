@@ -1,8 +1,8 @@
 """Streams in one SPDY connection, on the side of the server.
 
-There is no flow control by windows: Kubernetes' own implementation neither waits for a window nor ever enlarges one, so
-a side that waited would stand still after 64 KiB. What slows down a sender is the connection itself: data of a stream
-that is not read is kept up to a limit, then nothing more is read of the connection.
+Flow control does not use windows: the implementation of Kubernetes neither waits for a window nor enlarges one, so a
+side that waited would stall after 64 KiB. Instead, the connection slows down senders: unread data of a stream is
+buffered up to a limit, then the connection is not read.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from kilauea.apiserver.streams.spdy.frames import (
 
 MOST_STREAMS = 2000
 MOST_KEPT, MOST_KEPT_OF_ALL = 256 * 1024, 1024 * 1024
-"""Bytes that are kept for readers: of a stream, and of all streams of a connection."""
+"""Maximum bytes buffered for readers: per stream, and for all streams of a connection."""
 FRAMES_AT_ONCE = 100
-"""Frames of a message that are taken before others have their turn: the smallest have eight bytes."""
+"""Frames of a message to process before other requests have their turn: the smallest have eight bytes."""
 LARGEST_WRITE = 32 * 1024
 
 
@@ -46,12 +46,12 @@ class SpdyStream:
         self._ended = opened.fin
         self._changed = asyncio.Condition()
         self.is_closed = False
-        """True once nothing more is sent."""
+        """True once the server's side is closed."""
         self.was_reset = False
         """True once the client has reset it."""
 
     async def read(self) -> bytes:
-        """Return what the client has sent next; nothing when no more comes."""
+        """Return the next data of the client; empty at the end."""
         async with self._changed:
             await self._changed.wait_for(lambda: bool(self._parts) or self._ended)
             part = self._parts.popleft() if self._parts else b""
@@ -61,14 +61,14 @@ class SpdyStream:
             return part
 
     async def write(self, data: bytes) -> None:
-        """Send some data; it is dropped once the stream is closed."""
+        """Send data, which is dropped once the stream is closed."""
         for start in range(0, len(data), LARGEST_WRITE):
             if self.is_closed:
                 return
             await self._connection.send_data(self.id, data[start : start + LARGEST_WRITE])
 
     async def end(self) -> None:
-        """Send no more."""
+        """Close the server's side."""
         if not self.is_closed:
             self.is_closed = True
             await self._connection.send_data(self.id, b"", fin=True)
@@ -85,11 +85,11 @@ class SpdyStream:
 
     @property
     def has_ended(self) -> bool:
-        """True once the client sends no more."""
+        """True once the client's side is closed."""
         return self._ended
 
     async def take(self, data: bytes) -> None:
-        """Keep data for the reader; waits while there is too much of it, in this stream or in all."""
+        """Buffer data for the reader; wait while there is too much, in this stream or in all."""
         await self._connection.has_room()
         async with self._changed:
             await self._changed.wait_for(lambda: self._kept < MOST_KEPT or self._ended)
@@ -100,7 +100,7 @@ class SpdyStream:
                 self._changed.notify_all()
 
     async def take_end(self, *, was_reset: bool = False) -> None:
-        """Note that the client sends no more; after a reset, nothing is sent to it either."""
+        """Close the client's side; after a reset, also the server's."""
         async with self._changed:
             self._ended = True
             if was_reset:
@@ -112,14 +112,14 @@ class SpdyStream:
 
 
 Accept = Callable[[SpdyStream, Mapping[str, str]], bool]
-"""Takes a new stream and its headers, which can be large and are not kept; returns False to refuse it."""
+"""Receives a new stream and its headers, which can be large and are not kept; returns False to reject it."""
 
 
 class SpdyConnection:
-    """A connection, and the streams in it.
+    """A connection and its streams.
 
     Args:
-        socket: carries the bytes, in messages of any size.
+        socket: transports the bytes, in messages of any size.
         accept: called with each new stream.
     """
 
@@ -136,11 +136,11 @@ class SpdyConnection:
 
     @property
     def streams(self) -> Mapping[int, SpdyStream]:
-        """The streams that are open."""
+        """The open streams."""
         return self._streams
 
     async def run(self) -> None:
-        """Take frames until the client goes, or sends something else."""
+        """Process frames until the client disconnects or sends something else."""
         try:
             while (content := await self._socket.receive()) is not None:
                 for number, frame in enumerate(self._reader.feed(content), 1):
@@ -156,17 +156,17 @@ class SpdyConnection:
                 await stream.take_end(was_reset=True)
 
     async def has_room(self) -> None:
-        """Wait while too much is kept for the readers of all streams."""
+        """Wait while too much is buffered for the readers of all streams."""
         while self._kept >= MOST_KEPT_OF_ALL:
             self._freed.clear()
             await self._freed.wait()
 
     def keep(self, size: int) -> None:
-        """Note that so many bytes are kept for a reader."""
+        """Count bytes buffered for a reader."""
         self._kept += size
 
     def free(self, size: int) -> None:
-        """Note that so many bytes are kept no more."""
+        """Uncount bytes that are no longer buffered."""
         self._kept -= size
         self._freed.set()
 
@@ -179,7 +179,7 @@ class SpdyConnection:
         await self._socket.send(self._writer.reset(stream, reason))
 
     def forget(self, stream: SpdyStream) -> None:
-        """Make room for others once a stream is closed in both directions."""
+        """Remove a stream that is closed in both directions."""
         if stream.is_closed and stream.has_ended:
             self._streams.pop(stream.id, None)
 
@@ -188,7 +188,7 @@ class SpdyConnection:
             await self._take_data(frame)
         elif isinstance(frame, Opened):
             await self._open(frame)
-        elif frame.kind == PING and frame.numbers[0] % 2:  # even numbers are answers
+        elif frame.kind == PING and frame.numbers[0] % 2:  # even numbers are replies
             await self._socket.send(self._writer.ping(frame.numbers[0]))
         elif frame.kind == RST_STREAM:
             stream = self._streams.pop(frame.numbers[0], None)
@@ -198,7 +198,7 @@ class SpdyConnection:
             self._leaves = True
 
     async def _take_data(self, frame: Data) -> None:
-        """Data of a stream that is not open is dropped: it was sent before the client knew."""
+        """Process data; drop it if the stream is not open, as the client could not know yet."""
         stream = self._streams.get(frame.stream)
         if stream is None:
             return

@@ -1,4 +1,4 @@
-"""The dictionary with which SPDY/3 compresses headers: part of the protocol, byte for byte."""
+"""The dictionary for the compression of headers, which the SPDY/3 protocol defines."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ _REST = (
     b"text/javascript,publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0."
 )
 DICTIONARY = b"".join(len(word).to_bytes(4, "big") + word.encode() for word in _WORDS) + _REST
-"""Words of HTTP, each after its length, and the rest without."""
+"""Words of HTTP, each preceded by its length, and the rest without."""

@@ -1,7 +1,7 @@
-"""Frames of SPDY/3.1: bytes in, frames out, and back. This module does no I/O.
+"""Decoding and encoding of SPDY/3.1 frames, without I/O.
 
-Data is handed on as it arrives, however large its frame is. Whatever is not SPDY ends the connection: headers are
-compressed in one stream over all frames, so that nothing can be read after a frame that cannot.
+Data is passed on as it arrives, regardless of the size of its frame. Invalid frames end the connection: headers are
+compressed in one stream over all frames, so nothing can be decoded after an invalid one.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ PROTOCOL_ERROR, INVALID_STREAM, REFUSED_STREAM, CANCEL = 1, 2, 3, 5
 """Reasons for which a stream is reset."""
 VERSION = 3
 LARGEST_CONTROL = 64 * 1024
-"""Bytes of a frame that is not data."""
+"""Maximum bytes of a control frame."""
 LARGEST_HEADERS = 64 * 1024
-"""Bytes of headers that are not compressed any more."""
+"""Maximum bytes of uncompressed headers."""
 MOST_HEADERS = 100
 _FIN = 1
 _WORD = struct.Struct(">I")
@@ -28,16 +28,16 @@ _HEAD = struct.Struct(">II")
 _STREAM_MASK = 0x7FFFFFFF
 _CONTROL = 0x80000000
 _FIXED = {RST_STREAM: 8, GOAWAY: 8, WINDOW_UPDATE: 8, PING: 4}
-"""Length of the frames that have only one."""
+"""Lengths of the frames with a fixed length."""
 
 
 class SpdyError(Exception):
-    """Something that is not SPDY/3.1, or larger than it may be."""
+    """The data is not SPDY/3.1, or too large."""
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Data of a stream, or a part of it; the last if `fin`."""
+    """Data of a stream, maybe part of a frame; the last if `fin`."""
 
     stream: int
     data: bytes
@@ -55,7 +55,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """Any other frame: its kind, and the numbers that it consists of."""
+    """Any other frame: its kind and its numbers."""
 
     kind: int
     numbers: tuple[int, ...] = ()
@@ -65,7 +65,7 @@ Frame = Data | Opened | Control
 
 
 class FrameReader:
-    """Makes frames of bytes, in whatever pieces these come."""
+    """Decodes frames from bytes that arrive in arbitrary pieces."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
@@ -73,13 +73,13 @@ class FrameReader:
         self._stream = 0
         self._fin = False
         self._left = 0
-        """Bytes of a data frame that have not come yet."""
+        """Bytes of a data frame that have not arrived yet."""
 
     def feed(self, content: bytes) -> Iterator[Frame]:
         """Yield the frames that are complete with these bytes.
 
         Raises:
-            SpdyError: they are not SPDY; the connection has to end.
+            SpdyError: they are not SPDY; the connection must end.
         """
         self._pending += content
         while (frame := self._next()) is not None:
@@ -101,7 +101,7 @@ class FrameReader:
         return self._data() if length else Data(first, b"", self._fin)
 
     def _data(self) -> Data | None:
-        """The part of a data frame that has come."""
+        """Return the part of a data frame that has arrived."""
         if not self._pending:
             return None
         data = bytes(self._pending[: self._left])
@@ -137,7 +137,7 @@ class FrameReader:
         return Opened(stream, self._headers(body[10:]), bool(flags & _FIN))
 
     def _headers(self, content: bytes) -> dict[str, str]:
-        """Headers, their names in lower case; of several values of a name the first."""
+        """Return headers with lower-case names, and the first of several values."""
         try:
             text = self._inflate.decompress(content, LARGEST_HEADERS)
         except zlib.error as error:
@@ -153,18 +153,18 @@ class FrameReader:
 
 
 class _Fields:
-    """Numbers and texts, one after another."""
+    """Reads a sequence of numbers and texts."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
         self._position = 0
 
     def number(self) -> int:
-        """The next number."""
+        """Return the next number."""
         return int(_WORD.unpack(self._take(4))[0])
 
     def text(self) -> str:
-        """The next text, after its length."""
+        """Return the next text, which follows its length."""
         return self._take(self.number()).decode(errors="replace")
 
     def _take(self, size: int) -> bytes:
@@ -177,33 +177,33 @@ class _Fields:
 
 
 class FrameWriter:
-    """Makes bytes of frames."""
+    """Encodes frames."""
 
     def __init__(self) -> None:
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
 
     def data(self, stream: int, data: bytes, *, fin: bool = False) -> bytes:
-        """Data of a stream."""
+        """Encode data of a stream."""
         return _HEAD.pack(stream, (_FIN if fin else 0) << 24 | len(data)) + data
 
     def opened(self, stream: int, headers: Mapping[str, str], *, fin: bool = False) -> bytes:
-        """A new stream."""
+        """Encode the start of a stream."""
         return self._control(SYN_STREAM, _WORD.pack(stream) + bytes(6) + self._headers(headers), fin)
 
     def reply(self, stream: int) -> bytes:
-        """Acceptance of a stream that the other side has opened."""
+        """Encode the acceptance of a stream that the other side has opened."""
         return self._control(SYN_REPLY, _WORD.pack(stream) + self._headers({}))
 
     def reset(self, stream: int, reason: int) -> bytes:
-        """The end of a stream in both directions."""
+        """Encode the reset of a stream."""
         return self._control(RST_STREAM, _WORD.pack(stream) + _WORD.pack(reason))
 
     def ping(self, number: int) -> bytes:
-        """A ping, or the answer to one."""
+        """Encode a ping or its reply."""
         return self._control(PING, _WORD.pack(number))
 
     def go_away(self, last: int) -> bytes:
-        """The announcement that no stream is accepted any more."""
+        """Encode the announcement that no more streams are accepted."""
         return self._control(GOAWAY, _WORD.pack(last) + _WORD.pack(0))
 
     def _control(self, kind: int, body: bytes, fin: bool = False) -> bytes:

@@ -329,6 +329,6 @@ def test_amounts_of_a_queue_that_admits_no_more_add_up(tmp_path: Path) -> None:
     objects: list[Objects] = [queue("red", capability={"cpu": "5"}), node("n0", cpu=8), held, claim]
     text = printed(objects, conf("capacity", actions="enqueue, allocate"), "ns/g", tmp_path)
     assert "  requested 5 cpu, available 4 cpu\n" in text
-    heading, row = re.search("(QUEUE .*)\n(red .*)\n", text)[0].splitlines()
+    ((heading, row),) = re.findall("(QUEUE .*BLOCKS)\n(red .*)\n", text)
     found = dict(zip(heading.replace("MAY USE", "MAY-USE").split(), row.split(), strict=True))
     assert (found["MAY-USE"], found["ALLOCATED"], found["ELASTIC"]) == ("5", "3", "2")

@@ -187,6 +187,16 @@ def test_nothing_has_to_change_once_the_minimum_is_nominated() -> None:
     assert explanation.change is None
 
 
+def test_nothing_has_to_change_if_all_pods_beyond_the_minimum_are_nominated() -> None:
+    leaving = pod("r-0", "r", cpu="4", node="n1", deleting=True)
+    running = pod("g-0", cpu="4", node="n0")
+    objects = [node("n0", cpu=4), node("n1", cpu=4), queue("q"), group("r"), leaving, group("g"), running]
+    explanation, _ = explained([*objects, pod("g-1", cpu="4")], "ns/g", PLAIN)
+    assert explanation.verdict == "starts in part"
+    assert [blocker.code for blocker in explanation.blockers] == ["Nominated"]
+    assert (explanation.nominated, explanation.change) == (True, None)
+
+
 def test_a_gang_that_is_nominated_to_several_nodes_has_one_reason() -> None:
     leaving = [pod(f"r-{i}", "r", cpu="4", node=f"n{i}", deleting=True) for i in range(2)]
     objects = [node("n0", cpu=4), node("n1", cpu=4), queue("q"), group("r"), leaving, gang("g", 2, cpu="4")]

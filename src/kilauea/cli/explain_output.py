@@ -136,14 +136,17 @@ def _text(explanation: Explanation, owners: Owners) -> list[str]:
     if explanation.change is not None:
         lines += ["", f"{heading(explanation)}: {sentence(explanation.change, owners)}."]
     elif explanation.nominated:
-        minimum = any(blocker.code != "Nominated" for blocker in explanation.blockers)
-        lines += [
-            "",
-            f"Nothing has to change: {'its minimum' if minimum else 'it'} starts when those resources are free.",
-        ]
+        lines += ["", f"Nothing has to change: {_nominated(explanation)} when those resources are free."]
     elif explanation.verdict == "waits" and not explanation.stated:
         lines += ["", "No single change of a queue, a quota, its pods, its minimum, another job or nodes admits it."]
     return lines
+
+
+def _nominated(explanation: Explanation) -> str:
+    """The part of a group that starts without a change."""
+    if explanation.verdict == "starts in part":
+        return "its other pods start"
+    return "it starts" if all(b.code == "Nominated" for b in explanation.blockers) else "its minimum starts"
 
 
 def _taken_since(b: Blocker, levels: Sequence[Level]) -> bool:

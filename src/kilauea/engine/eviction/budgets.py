@@ -27,7 +27,7 @@ def allowances(state: ClusterState, gone: Collection[str]) -> dict[str, int]:
         state: the cluster.
         gone: keys of tasks that are evicted in this cycle, which count as running.
     """
-    namespaces = {budget.namespace for budget in state.budgets.values()}
+    namespaces = {budget.namespace for budget in state.budgets.values() if budget.allowed > 0}
     running: Counter[tuple[str, int]] = Counter()
     for task in state.tasks.values() if namespaces else ():
         if task.namespace in namespaces and (task.status == status.RUNNING or task.key in gone):

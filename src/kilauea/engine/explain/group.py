@@ -174,7 +174,7 @@ class Explanation:
     stated: bool = False
     """True if the first blocker already names the change."""
     nominated: bool = False
-    """True if its minimum starts as soon as the resources that are being released for it are free."""
+    """True if its minimum, or all of its waiting pods, start as soon as resources that are being released are free."""
 
 
 def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
@@ -200,8 +200,9 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
     if verdict == "waits" and not blockers and (job.is_pending or not job.tasks):
         blockers = (_without_pods(job, plan),)
     nodes = next((p.nodes for p in sorted(waiting, key=lambda p: rank(p.code)) if p.nodes), ())
-    promised = verdict == "waits" and 0 < len(nominated) >= job.min_available - job.ready_count
-    if promised:
+    promised = bool(blockers) and all(blocker.code == "Nominated" for blocker in blockers)
+    if verdict == "waits" and 0 < len(nominated) >= job.min_available - job.ready_count:
+        promised = True
         blockers = tuple(sorted(blockers, key=lambda b: b.code != "Nominated"))
     stated = bool(blockers) and blockers[0].code in STATED
     return Explanation(key, verdict, blockers, nodes, stated=stated, nominated=promised)

@@ -1,4 +1,4 @@
-"""Plugin ringsconfigmap creates a ConfigMap for the table of ranks, and mounts it."""
+"""Plugin ringsconfigmap creates a ConfigMap for the rank table, and mounts it."""
 
 from __future__ import annotations
 

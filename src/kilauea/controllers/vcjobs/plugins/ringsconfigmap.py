@@ -1,4 +1,4 @@
-"""Plugin ringsconfigmap: a ConfigMap for the table of ranks of Ascend devices, mounted in all pods.
+"""Plugin ringsconfigmap: a ConfigMap for the rank table of Ascend devices, mounted in all pods.
 
 A controller of the devices writes the table to it once all pods have devices; the job waits for it.
 """

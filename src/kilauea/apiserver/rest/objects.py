@@ -20,7 +20,7 @@ from kilauea.apiserver.fields import (
 )
 from kilauea.apiserver.patch import FieldSet, fields, track_update
 from kilauea.apiserver.rest.call import Call, Object
-from kilauea.apiserver.rest.extent import check_size, is_deep, too_deep
+from kilauea.apiserver.rest.extent import DEEPEST, check_size, is_deep, too_deep
 from kilauea.apiserver.schema import apply_defaults
 from kilauea.apiserver.status import ApiFault, Cause
 from kilauea.apiserver.strategies.base import METADATA, keep
@@ -95,14 +95,15 @@ def encode(obj: Object, revision: int, *, deepens: bool = True) -> bytes:
         metadata.pop("resourceVersion", None)
     value = _encode({"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": metadata, **obj})
     check_size(value, obj["kind"], metadata)
-    if deepens and is_deep(value):
+    # Few brackets cannot be nested too deeply.
+    if deepens and value.count(b"{") + value.count(b"[") > DEEPEST and is_deep(obj):
         raise too_deep()
     return value
 
 
 def check_depth(obj: Object) -> None:
     """Reject an object that is nested too deeply; `encode` need not check it again."""
-    if is_deep(_encode(obj)):
+    if is_deep(obj):
         raise too_deep()
 
 

@@ -29,14 +29,14 @@ def check_size(value: bytes, kind: str, metadata: Mapping[str, Any]) -> None:
         )
 
 
-def is_deep(obj: Mapping[str, Any]) -> bool:
+def is_deep(obj: dict[str, Any]) -> bool:
     """Return True if an object has too many levels.
 
     They are walked level by level: no single step takes long, so a large object does not hold up other threads.
     """
     level: list[Any] = [obj]
     for _ in range(DEEPEST):
-        inside = [held.values() if isinstance(held, Mapping) else held for held in level]
+        inside = [held.values() if isinstance(held, dict) else held for held in level]
         level = [each for held in inside for each in held if isinstance(each, (dict, list))]
         if not level:
             return False

@@ -135,7 +135,12 @@ class Selection:
 
     def matches(self, key: str, value: bytes) -> bool:
         """Return True if an object is selected, by its key and bytes."""
-        return self.match(Traits(self.resource, key, value))
+        if self.has_fields:
+            return self.match(Traits(self.resource, key, value))
+        for part in self.parts:
+            if part not in value:
+                return False
+        return self.labels is None or self.labels.match(_labels_of(value).metadata.labels or {})
 
     def match(self, traits: Traits) -> bool:
         """Return True if an object is selected."""
@@ -165,10 +170,20 @@ def selection_of(resource: ResourceType, labels: str, fields: str) -> Selection:
     requirements = parse_labels(labels)
     conditions = conditions_of(requirements) if requirements else None
     having, lacking = ({path: frozenset(values) for path, values in found.items()} for found in (equal, unequal))
-    return Selection(resource, (labels, fields), conditions, having, lacking, tuple(_parts(resource, having)))
+    parts = (*_parts_of_fields(resource, having), *(_parts_of_labels(conditions) if conditions else ()))
+    return Selection(resource, (labels, fields), conditions, having, lacking, parts)
 
 
-def _parts(resource: ResourceType, equal: Mapping[str, frozenset[str]]) -> Iterator[bytes]:
+def _parts_of_labels(conditions: Conditions) -> Iterator[bytes]:
+    """Yield bytes that occur in every stored object with these labels."""
+    for name, values in conditions.wanted.items():
+        if not _PLAIN.fullmatch(name):
+            continue
+        value = next(iter(values)) if values is not None and len(values) == 1 else ""
+        yield (f'"{name}":"{value}"' if _PLAIN.fullmatch(value) else f'"{name}":').encode()
+
+
+def _parts_of_fields(resource: ResourceType, equal: Mapping[str, frozenset[str]]) -> Iterator[bytes]:
     """Yield bytes that occur in every stored object of a kind with these field values."""
     for path, values in equal.items():
         if path not in (_NAME, _NAMESPACE):  # these are in the key

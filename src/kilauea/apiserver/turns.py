@@ -1,15 +1,22 @@
-"""Turns: a limited resource is shared round-robin between users, regardless of their numbers of requests."""
+"""How requests share the server: users take turns, and long work leaves the event loop to others in between."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
 from contextvars import ContextVar
+from time import thread_time
 
 CALLER: ContextVar[str] = ContextVar("caller", default="")
 """The tenant (`User.tenant`) whose request is being answered."""
 LONGEST_PAUSE = 0.5
 """Seconds for other requests between two that block the loop."""
+
+
+LOOK = 64 * 1024
+"""Bytes of objects after which a slice reads the clock of its thread: a system call, as dear as matching an object."""
+LEAST = 1024
+"""Bytes as which a smaller object counts."""
 
 
 class TooManyOfUser(Exception):
@@ -107,3 +114,39 @@ class LoopTurns:
             loop.call_later(min(loop.time() - since, LONGEST_PAUSE), self._turns.give_back, user)
         else:
             self._turns.give_back(user)
+
+
+class TimeSlice:
+    """The CPU time for which long work keeps the event loop before other requests have their turn.
+
+        piece = TimeSlice(0.02)
+        for value in values:
+            if piece.is_over(len(value)):
+                await piece.renew()
+
+    In wall-clock time, a slice on a busy machine would end after a few objects, and a list would wait for hundreds.
+
+    Args:
+        seconds: CPU time of the thread, from the first look at its clock.
+        look: bytes of objects between two looks.
+    """
+
+    def __init__(self, seconds: float, look: int = LOOK) -> None:
+        self._seconds = seconds
+        self._look = self._left = look
+        self._end: float | None = None
+
+    def is_over(self, size: int) -> bool:
+        """Return True if the slice is over, before work on an object of this many bytes."""
+        self._left -= max(size, LEAST)
+        if self._left > 0:
+            return False
+        self._left = self._look
+        if self._end is None:
+            self._end = thread_time() + self._seconds
+        return thread_time() >= self._end
+
+    async def renew(self) -> None:
+        """Let other requests have their turn, and begin the next slice."""
+        await asyncio.sleep(0)
+        self._end = thread_time() + self._seconds

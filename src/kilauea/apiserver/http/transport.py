@@ -9,8 +9,7 @@ import ssl
 import zlib
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterable, Mapping
-from contextlib import aclosing
-from time import thread_time
+from contextlib import aclosing, closing
 from urllib.parse import unquote
 
 from aiohttp import web
@@ -24,7 +23,7 @@ from kilauea.apiserver.http.tunnels import Tunnels
 from kilauea.apiserver.http.upgrade import Conversations
 from kilauea.apiserver.request import JSON, ApiRequest, ApiResponse, TextStream, Tunnel, Upgrade, User, WatchStream
 from kilauea.apiserver.status import ApiFault, wrong_method
-from kilauea.apiserver.turns import Turns
+from kilauea.apiserver.turns import TimeSlice, Turns
 from kilauea.connections import (
     REQUEST_SECONDS,
     Connections,
@@ -341,16 +340,16 @@ async def _large(request: web.BaseRequest, response: web.StreamResponse, answer:
         response.headers["Content-Encoding"] = "gzip"
         response.headers["Vary"] = "Accept-Encoding"
     await response.prepare(request)
-    end = thread_time() + TURN
-    for chunk in chunks:
-        data = await asyncio.to_thread(packer.compress, chunk) if packer is not None else chunk
-        if data:
-            await _write(request, response, data)
-        if thread_time() >= end:
-            await asyncio.sleep(0)
-            end = thread_time() + TURN
-    if packer is not None:
-        await _write(request, response, packer.flush())
+    piece = TimeSlice(TURN)
+    with closing(_Writer(request, response)) as writer:
+        for chunk in chunks:
+            data = await asyncio.to_thread(packer.compress, chunk) if packer is not None else chunk
+            if data:
+                await writer.write(data)
+            if piece.is_over(len(chunk)):
+                await piece.renew()
+        if packer is not None:
+            await writer.write(packer.flush())
     await response.write_eof()
 
 
@@ -358,25 +357,55 @@ async def _stream(request: web.BaseRequest, response: web.StreamResponse, answer
     """Send a watch or a followed log until it ends or the client disconnects."""
     async with aclosing(answer.chunks) as chunks:
         await response.prepare(request)
-        async for chunk in chunks:
-            await _write(request, response, chunk)
+        with closing(_Writer(request, response)) as writer:
+            async for chunk in chunks:
+                await writer.write(chunk)
     await response.write_eof()
 
 
-async def _write(request: web.BaseRequest, response: web.StreamResponse, data: bytes) -> None:
-    """Send some bytes; a client that reads nothing for too long is disconnected.
+class _Writer:
+    """Writes the parts of a response, and disconnects a client that reads nothing for too long.
 
-    A connection keeps an encrypted copy of unsent data, so large parts are written in pieces.
+    One timer is used for many writes: a timeout of each would cost as much as the write.
     """
-    for start in range(0, len(data), PIECE):
-        await _write_piece(request, response, data if len(data) <= PIECE else data[start : start + PIECE])
 
+    def __init__(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+        self._request = request
+        self._response = response
+        self._loop = asyncio.get_running_loop()
+        self._since: float | None = None
+        """The time when the current write began; None if there is none."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._gave_up = False
 
-async def _write_piece(request: web.BaseRequest, response: web.StreamResponse, data: bytes) -> None:
-    try:
-        async with asyncio.timeout(PATIENCE):
-            await response.write(data)
-    except TimeoutError:
-        if request.transport is not None:
-            request.transport.abort()
-        raise ConnectionResetError("the client reads nothing") from None
+    async def write(self, data: bytes) -> None:
+        """Send some bytes. A connection keeps an encrypted copy of unsent data, so large parts are written in pieces.
+
+        Raises:
+            ConnectionError: the client has disconnected, or reads nothing.
+        """
+        for start in range(0, len(data), PIECE):
+            self._since = self._loop.time()
+            if self._timer is None:
+                self._timer = self._loop.call_at(self._since + PATIENCE, self._check)
+            await self._response.write(data if len(data) <= PIECE else data[start : start + PIECE])
+            self._since = None
+            if self._gave_up:
+                raise ConnectionResetError("the client reads nothing")
+
+    def close(self) -> None:
+        """End the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _check(self) -> None:
+        """Disconnect a client for which the current write has waited too long."""
+        self._timer = None
+        if self._since is None:
+            return
+        end = self._since + PATIENCE
+        if self._loop.time() < end:
+            self._timer = self._loop.call_at(end, self._check)
+        elif self._request.transport is not None:
+            self._gave_up = True
+            self._request.transport.abort()

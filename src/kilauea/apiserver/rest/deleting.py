@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from time import thread_time
-
 import msgspec
 
 from kilauea.api.times import SECOND, format_time, parse_time
@@ -23,6 +20,7 @@ from kilauea.apiserver.rest.versions import served_value
 from kilauea.apiserver.rest.writing import write_admitted
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import Conflict, Missing, Stored
+from kilauea.apiserver.turns import TimeSlice
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _FINALIZER_OF = {"Orphan": ORPHAN, "Foreground": FOREGROUND}
@@ -69,11 +67,10 @@ async def delete_collection(call: Call) -> ApiResponse | TextStream:
     options = _options(call)
     found = await find(call, read_options(call), await asked_selection(call))
     deleted = []
-    end = thread_time() + TURN
+    piece = TimeSlice(TURN, look=0)
     for stored in found.items:
-        if thread_time() >= end:  # objects with finalizers may need no write, and so no wait
-            await asyncio.sleep(0)
-            end = thread_time() + TURN
+        if piece.is_over(stored.length):  # objects with finalizers may need no write, and so no wait
+            await piece.renew()
         metadata = decode(stored.value)["metadata"]
         try:
             value, _ = await delete_object(call, metadata["name"], options, metadata.get("namespace", ""))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from time import thread_time
 from typing import Any
 
 import msgspec
@@ -22,17 +21,16 @@ from kilauea.apiserver.rest.list_options import EXACT, ListOptions, encode_token
 from kilauea.apiserver.rest.versions import served_items
 from kilauea.apiserver.selection import Selection, selection_of
 from kilauea.apiserver.storage import Expired, Page, Stored, TooNew
+from kilauea.apiserver.turns import TimeSlice
 
-CHUNK = 128 * 1024
+CHUNK = 256 * 1024
+"""Bytes of a list to send at a time; halves cost a tenth more CPU time."""
 PART = 64 * 1024
 """Bytes of JSON that are converted to YAML at a time."""
 LONG_SELECTOR = 16 * 1024
 """Characters of selectors from which they are parsed outside the event loop."""
 TURN = 0.02
-"""Seconds of CPU time for which objects are matched with a selector before other requests have their turn.
-
-In wall-clock time, a turn on a busy machine would end after a few objects, and a list would wait hundreds of times.
-"""
+"""Seconds of CPU time for which objects are matched with a selector before other requests have their turn."""
 
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -151,11 +149,10 @@ async def _selected(call: Call, options: ListOptions, selection: Selection, pref
     page = _page(call, options, prefix, options.after_key, 0)
     seen = await _in_version_of_fields(call, selection, page.items)
     items: list[Stored] = []
-    end = thread_time() + TURN
+    piece = TimeSlice(TURN)
     for stored in seen:
-        if thread_time() >= end:
-            await asyncio.sleep(0)
-            end = thread_time() + TURN
+        if piece.is_over(stored.length):
+            await piece.renew()
         if selection.matches(stored.key, stored.value):
             if options.limit and len(items) == options.limit:
                 return Found(items, page.revision, encode_token(page.revision, items[-1].key, prefix))

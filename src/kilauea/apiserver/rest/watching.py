@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
-from time import thread_time
 
 import msgspec
 
@@ -22,12 +21,15 @@ from kilauea.apiserver.request import Frame, WatchStream
 from kilauea.apiserver.rest.answers import encode_table, view_of
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import ListOptions, read_options, wait_for_revision
-from kilauea.apiserver.rest.listing import CHUNK, TURN, find
+from kilauea.apiserver.rest.listing import TURN, find
 from kilauea.apiserver.rest.reading_ahead import LIGHT_JSON
 from kilauea.apiserver.rest.versions import served_items
 from kilauea.apiserver.selection import Selection, selection_of
 from kilauea.apiserver.storage import Event, Expired, Stored, Watcher
+from kilauea.apiserver.turns import TimeSlice
 
+CHUNK = 128 * 1024
+"""Bytes of events to send at a time, up to one object more: what a watcher that reads nothing keeps in memory."""
 SHORTEST_DEFAULT = 1800.0
 """The minimum duration of a watch without a timeout, in seconds; up to twice that, so that not all end together."""
 BOOKMARK_SECONDS = 60.0
@@ -135,24 +137,28 @@ async def _events(
     loop = asyncio.get_running_loop()
     seconds = options.timeout or SHORTEST_DEFAULT * (1.0 + call.backend.rng.random())
     end = loop.time() + seconds
-    next_bookmark = loop.time() + BOOKMARK_SECONDS if options.bookmarks else end
-    while True:
-        try:
-            async with asyncio.timeout_at(min(end, next_bookmark)):
-                events = await anext(watcher)
-        except StopAsyncIteration:
-            return
-        except TimeoutError:
-            if options.bookmarks and (loop.time() < end or seconds > LAST_BOOKMARK_FROM):
-                yield [frames.bookmark(watcher.revision)]
-            if loop.time() >= end:
-                return
-            next_bookmark = loop.time() + BOOKMARK_SECONDS
-            continue
-        events = await _served(call, events)
-        async with aclosing(_batched(frame for frame in map(frames.event, events) if frame is not None)) as batches:
-            async for batch in batches:
-                yield batch
+    # One timer for many events: a timeout of each wait would cost as much as sending the event.
+    between = BOOKMARK_SECONDS if options.bookmarks else seconds
+    alarm = loop.call_at(min(end, loop.time() + between), watcher.interrupt)
+    try:
+        async for events in watcher:
+            if not events:
+                if options.bookmarks and (loop.time() < end or seconds > LAST_BOOKMARK_FROM):
+                    yield [frames.bookmark(watcher.revision)]
+                if loop.time() >= end:
+                    return
+                alarm = loop.call_at(min(end, loop.time() + between), watcher.interrupt)
+                continue
+            events = await _served(call, events)
+            if len(events) == 1:
+                if (frame := frames.event(events[0])) is not None:
+                    yield [frame]
+                continue
+            async with aclosing(_batched(frame for frame in map(frames.event, events) if frame is not None)) as batches:
+                async for batch in batches:
+                    yield batch
+    finally:
+        alarm.cancel()
 
 
 async def _served(call: Call, events: list[Event]) -> list[Event]:
@@ -174,15 +180,14 @@ async def _batched(frames: Iterable[Frame]) -> AsyncGenerator[Sequence[Frame], N
     A table or an object in protobuf takes a hundred times as long as the stored bytes.
     """
     pending: list[Frame] = []
-    size, end = 0, thread_time() + TURN
+    size, piece = 0, TimeSlice(TURN)
     for frame in frames:
         pending.append(frame)
         size += len(frame.object)
-        if size >= CHUNK or thread_time() >= end:
+        if size >= CHUNK or piece.is_over(len(frame.object)):
             yield pending
             pending, size = [], 0
-            await asyncio.sleep(0)
-            end = thread_time() + TURN
+            await piece.renew()
     if pending:
         yield pending
 

@@ -48,10 +48,10 @@ class Watchers:
 
 
 class Watcher:
-    """The events under a prefix after a revision, as an asynchronous iterator of non-empty batches.
+    """The events under a prefix after a revision, as an asynchronous iterator of batches.
 
-    Cancelling a wait loses nothing: the next one continues at the same position. Iteration ends when the watcher or the
-    store is closed.
+    A batch is empty only after `interrupt`. Cancelling a wait loses nothing: the next one continues at
+    the same position. Iteration ends when the watcher or the store is closed.
 
     Raises (on creation and while iterating):
         Expired: the next events are no longer in the history.
@@ -67,7 +67,7 @@ class Watcher:
         self._more = False
         self._watchers = watchers
         self._waiting: asyncio.Future[None] | None = None
-        self._closed = False
+        self._closed = self._interrupted = False
         watchers.all[self] = None
 
     @property
@@ -82,6 +82,9 @@ class Watcher:
         while not self._closed:
             if self._more:
                 await asyncio.sleep(0)  # a long history must not block the loop
+            if self._interrupted:
+                self._interrupted = False
+                return []
             batch = self._take()
             if batch:
                 return batch
@@ -96,6 +99,13 @@ class Watcher:
         waiting, self._waiting = self._waiting, None
         if waiting is not None and not waiting.done():
             waiting.set_result(None)
+
+    def interrupt(self) -> None:
+        """Return an empty batch next, without further waiting."""
+        self._interrupted = True
+        if self._waiting is not None:
+            self._watchers.leave(self)
+            self.wake(self.revision + 1)
 
     def close(self) -> None:
         """End the iteration; may be called more than once."""

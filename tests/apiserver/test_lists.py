@@ -55,6 +55,26 @@ def test_labels_select(api: Api, selector: str, names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("selector", "names"),
     [
+        ("example.com/app=web", ["labelled"]),
+        ("example.com/app", ["labelled"]),
+        ("example.com/app in (web)", ["labelled"]),
+        ("example.com/app=", []),
+        ("empty=", ["labelled"]),
+        ("empty", ["labelled"]),
+    ],
+)
+def test_labels_are_looked_for_among_the_labels_only(api: Api, selector: str, names: list[str]) -> None:
+    """Selections reject objects by their bytes, which may be elsewhere in the object too."""
+    text = {"a": '{"example.com/app":"web","empty":""}', "example.com/app": "web", "empty": ""}
+    given: list[tuple[str, dict[str, str]]] = [("labelled", {"example.com/app": "web", "empty": ""}), ("plain", {})]
+    for name, labels in given:
+        api.good("POST", MAPS, {"metadata": {"name": name, "labels": labels, "annotations": text}})
+    assert named(api.good("GET", f"{MAPS}?labelSelector={quote(selector)}")) == names
+
+
+@pytest.mark.parametrize(
+    ("selector", "names"),
+    [
         ("metadata.name=b", ["b"]),
         ("metadata.name!=b", ["a", "c"]),
         ("spec.nodeName=n1", ["a"]),

@@ -8,7 +8,7 @@ import tracemalloc
 from collections.abc import Callable
 
 from kilauea.apiserver.request import WatchStream, make_request
-from kilauea.apiserver.rest.listing import CHUNK
+from kilauea.apiserver.rest.watching import CHUNK
 from kilauea.apiserver.selection import NEWEST
 from kilauea.apiserver.storage.watch import BATCH_BYTES
 from support.api_core import ADMIN, MAPS, Api

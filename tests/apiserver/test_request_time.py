@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from kilauea import connections
+from kilauea.apiserver import turns as turns_of_requests
 from kilauea.apiserver.authentication import Authenticator
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.http import transport
@@ -227,7 +228,7 @@ def test_others_have_their_turn_for_the_time_that_a_large_answer_takes_not_for_i
     api: Api, credentials: Credentials, monkeypatch: pytest.MonkeyPatch,
     seconds: float, most_turns: int, least_turns: int,
 ) -> None:  # fmt: skip
-    for number in range(40):
+    for number in range(80):
         api.create_map(f"m{number}", text="x" * 50_000)
     times, turns, sleep = itertools.count(), [0], asyncio.sleep
 
@@ -237,14 +238,53 @@ def test_others_have_their_turn_for_the_time_that_a_large_answer_takes_not_for_i
 
     async def story(line: Line) -> None:
         reader, writer = await line.open()
-        monkeypatch.setattr(transport, "thread_time", lambda: next(times) * seconds)
+        monkeypatch.setattr(turns_of_requests, "thread_time", lambda: next(times) * seconds)
         monkeypatch.setattr(asyncio, "sleep", counted)
         writer.write(line.head("GET", MAPS))
         found = b""
         while not found.endswith(b"0\r\n\r\n"):
             found += await reader.read(1 << 20)
         monkeypatch.setattr(asyncio, "sleep", sleep)
-        assert len(found) > 2_000_000
+        assert len(found) > 4_000_000
 
     play(api, credentials, story)
     assert least_turns <= turns[0] <= most_turns
+
+
+@pytest.mark.parametrize("query", ["", "?watch=true"])
+def test_a_client_that_reads_nothing_is_disconnected(
+    api: Api, credentials: Credentials, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    for number in range(30):
+        api.create_map(f"m{number}", text="x" * 1_000_000)
+    monkeypatch.setattr(transport, "PATIENCE", 0.5)
+
+    async def story(line: Line) -> None:
+        reader, writer = await line.open()
+        writer.write(line.head("GET", f"{MAPS}{query}"))
+        await asyncio.sleep(1.5)  # the reader takes some of it, and then no more
+        size = 0
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            while part := await reader.read(1 << 20):
+                size += len(part)
+        assert 0 < size < 30_000_000
+
+    play(api, credentials, story)
+
+
+def test_a_client_that_reads_slowly_gets_everything(
+    api: Api, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        api.create_map(f"m{number}", text="x" * 500_000)
+    monkeypatch.setattr(transport, "PATIENCE", 2.0)
+
+    async def story(line: Line) -> None:
+        reader, writer = await line.open()
+        writer.write(line.head("GET", MAPS))
+        found = b""
+        while not found.endswith(b"0\r\n\r\n"):
+            found += await reader.read(1 << 20)
+            await asyncio.sleep(0.3)
+
+    play(api, credentials, story)

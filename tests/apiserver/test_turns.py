@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from kilauea.apiserver import turns as turns_of_requests
 from kilauea.apiserver.request import GROUP_MASTERS, ApiResponse, User, make_request
-from kilauea.apiserver.turns import LoopTurns, TooManyOfUser, Turns
+from kilauea.apiserver.turns import LOOK, LoopTurns, TimeSlice, TooManyOfUser, Turns
 from support.api_core import MAPS, Api
 
 
@@ -146,3 +147,28 @@ def test_large_writes_of_one_user_are_not_done_at_one_go(api: Api, verb: str) ->
 
     api.run(run())
     assert order.index("one") < 4
+
+
+def test_a_slice_reads_the_clock_once_per_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, now = 0, 0.0
+
+    def clock() -> float:
+        nonlocal looks
+        looks += 1
+        return now
+
+    monkeypatch.setattr(turns_of_requests, "thread_time", clock)
+
+    async def run() -> None:
+        nonlocal looks, now
+        piece = TimeSlice(1.0)
+        assert not any(piece.is_over(100) for _ in range(LOOK // 1024 - 1))
+        assert looks == 0  # small work does not read it at all
+        assert not piece.is_over(LOOK)
+        looks, now = 0, 2.0
+        assert [piece.is_over(LOOK // 4) for _ in range(8)] == [False, False, False, True] * 2
+        assert looks == 2
+        await piece.renew()
+        assert not piece.is_over(LOOK)
+
+    asyncio.run(run())

@@ -120,6 +120,41 @@ def test_a_cancelled_wait_loses_nothing() -> None:
     run(scenario)
 
 
+def test_an_interrupted_watcher_returns_an_empty_batch_and_loses_nothing() -> None:
+    async def scenario(store: Store) -> None:
+        watcher = store.watch("/core/pods/x/", 0)
+        task = asyncio.ensure_future(anext(watcher))
+        assert await waits(task)
+        await put(store, "/core/pods/y/a", "/core/nodes/a")
+        watcher.interrupt()
+        assert await task == []
+        assert watcher.revision == 2  # everything up to there was for others
+        watcher.interrupt()  # while it does not wait
+        await put(store, "/core/pods/x/a")
+        assert await anext(watcher) == []
+        assert watcher.revision == 2
+        assert [event.revision for event in await anext(watcher)] == [3]
+        task = asyncio.ensure_future(anext(watcher))
+        assert await waits(task)
+        await put(store, "/core/pods/x/a")  # wakes it, and it has not run yet
+        watcher.interrupt()
+        assert await task == []
+        assert [event.revision for event in await anext(watcher)] == [4]
+
+    run(scenario)
+
+
+def test_a_watcher_that_always_has_events_can_be_interrupted() -> None:
+    async def scenario(store: Store) -> None:
+        watcher = store.watch(PODS, 0)
+        await put(store, "/core/pods/x/a")
+        watcher.interrupt()
+        assert await anext(watcher) == []
+        assert [event.revision for event in await anext(watcher)] == [1]
+
+    run(scenario)
+
+
 def test_a_watcher_tells_how_far_it_has_come_also_when_nothing_was_for_it() -> None:
     async def scenario(store: Store) -> None:
         watcher = store.watch("/core/pods/x/", 0)

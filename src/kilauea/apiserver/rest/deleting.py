@@ -107,7 +107,7 @@ async def delete_object(
             raise call.not_found(name)
         current = Stored(current.key, await served_value(call, current.value), current.revision, current.created)
         old, obj = await call.aside(_decoded_twice, current.value)
-        _check_preconditions(call, old, options)
+        check_preconditions(call, old, options)
         attributes = call.attributes("DELETE", None, old, name)
         attributes.dry_run = attributes.dry_run or options.dry_run
         if not reviewed:
@@ -146,8 +146,12 @@ def _decoded_twice(value: bytes) -> tuple[Object, Object]:
     return decode(value), decode(value)
 
 
-def _check_preconditions(call: Call, old: Object, options: DeleteOptions) -> None:
-    """Check that the object has the UID and revision in the preconditions."""
+def check_preconditions(call: Call, old: Object, options: DeleteOptions) -> None:
+    """Check that the object has the UID and revision in the preconditions.
+
+    Raises:
+        ApiFault: it does not (409).
+    """
     metadata = old["metadata"]
     for field, label, wanted, fate in (
         ("uid", "UID", options.uid, "deleted and then recreated"),

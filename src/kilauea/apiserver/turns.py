@@ -86,7 +86,7 @@ class Turns:
 
 
 class LoopTurns:
-    """Turns of requests that block the event loop, such as writes of objects with a million bytes.
+    """Turns of requests that block the event loop, such as large writes, and the steps of long lists.
 
     If several wait, each is followed by a pause as long as its turn, in which the loop runs everything else. So other
     requests wait for at most one of them, not for all.
@@ -100,6 +100,11 @@ class LoopTurns:
         await self._turns.take(user)
         loop = asyncio.get_running_loop()
         loop.call_soon(self._end, user, loop.time())
+
+    async def pause(self, user: str) -> None:
+        """Let everything else run, and then wait for the next turn."""
+        await asyncio.sleep(0)
+        await self.take(user)
 
     def _end(self, user: str, since: float) -> None:
         loop = asyncio.get_running_loop()

@@ -8,8 +8,9 @@ import re
 import ssl
 import zlib
 from asyncio.sslproto import SSLProtocol
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
+from functools import partial
 from time import thread_time
 from urllib.parse import unquote
 
@@ -48,8 +49,11 @@ COMPRESSED_FROM = 128 * 1024
 """Bytes from which a response is compressed, if the client accepts that."""
 PIECE = 256 * 1024
 """Bytes to write to a connection at once."""
-TURN = 0.01
-"""Seconds of CPU time for which parts of a response are sent before other requests have their turn."""
+FIRST_TURN, TURN = 0.002, 0.01
+"""Seconds of CPU time for which parts of a response are sent before other requests have their turn.
+
+The first turn is short, as hundreds of responses may begin at once.
+"""
 PATIENCE = 30.0
 """Seconds after which a client that does not read a response is disconnected."""
 LINGER_SECONDS = 10.0
@@ -210,7 +214,7 @@ class Transport:
                 work.take_time()
                 await _stream(request, response, answer)
             else:
-                await _large(request, response, answer)
+                await _large(request, response, answer, partial(self._api.backend.reading_turns.pause, work.tenant))
         except ConnectionError:  # the client has disconnected
             response.force_close()
         return response
@@ -332,8 +336,13 @@ def _begin(answer: ApiResponse | WatchStream | TextStream) -> web.StreamResponse
     return response
 
 
-async def _large(request: web.BaseRequest, response: web.StreamResponse, answer: ApiResponse) -> None:
-    """Send a large response in pieces, compressed if the client accepts that."""
+async def _large(
+    request: web.BaseRequest,
+    response: web.StreamResponse,
+    answer: ApiResponse,
+    pause: Callable[[], Awaitable[None]],
+) -> None:
+    """Send a large response in pieces, compressed if the client accepts that, with a pause after each turn."""
     chunks: Iterable[bytes] = [answer.body] if isinstance(answer.body, bytes) else answer.body
     packs = "gzip" in request.headers.get("Accept-Encoding", "")
     packer = zlib.compressobj(1, wbits=_GZIP) if packs else None
@@ -341,13 +350,13 @@ async def _large(request: web.BaseRequest, response: web.StreamResponse, answer:
         response.headers["Content-Encoding"] = "gzip"
         response.headers["Vary"] = "Accept-Encoding"
     await response.prepare(request)
-    end = thread_time() + TURN
+    end = thread_time() + FIRST_TURN
     for chunk in chunks:
         data = await asyncio.to_thread(packer.compress, chunk) if packer is not None else chunk
         if data:
             await _write(request, response, data)
         if thread_time() >= end:
-            await asyncio.sleep(0)
+            await pause()
             end = thread_time() + TURN
     if packer is not None:
         await _write(request, response, packer.flush())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from time import thread_time
 
 import msgspec
@@ -16,7 +15,7 @@ from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.delete_options import DeleteOptions, read_delete_options
 from kilauea.apiserver.rest.dynamic import mutate_dynamically, validate_dynamically
 from kilauea.apiserver.rest.list_options import read_options
-from kilauea.apiserver.rest.listing import TURN, Found, asked_selection, find, list_response
+from kilauea.apiserver.rest.listing import FIRST_TURN, TURN, Found, asked_selection, find, list_response
 from kilauea.apiserver.rest.objects import decode, encode
 from kilauea.apiserver.rest.update import TRIES, write_change
 from kilauea.apiserver.rest.versions import served_value
@@ -69,10 +68,10 @@ async def delete_collection(call: Call) -> ApiResponse | TextStream:
     options = _options(call)
     found = await find(call, read_options(call), await asked_selection(call))
     deleted = []
-    end = thread_time() + TURN
+    end = thread_time() + FIRST_TURN
     for stored in found.items:
         if thread_time() >= end:  # objects with finalizers may need no write, and so no wait
-            await asyncio.sleep(0)
+            await call.pause()
             end = thread_time() + TURN
         metadata = decode(stored.value)["metadata"]
         try:

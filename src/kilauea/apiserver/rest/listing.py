@@ -16,7 +16,7 @@ import msgspec
 from kilauea.apiserver import status
 from kilauea.apiserver.negotiation import PARTIAL, PARTIAL_LIST, TABLE, View, check_form, partial_object
 from kilauea.apiserver.request import YAML, ApiResponse, Listing, TextStream
-from kilauea.apiserver.rest.answers import encode_long_table, view_of
+from kilauea.apiserver.rest.answers import long_table, view_of
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import EXACT, ListOptions, encode_token, read_options, wait_for_revision
 from kilauea.apiserver.rest.versions import served_items
@@ -28,11 +28,14 @@ PART = 64 * 1024
 """Bytes of JSON that are converted to YAML at a time."""
 LONG_SELECTOR = 16 * 1024
 """Characters of selectors from which they are parsed outside the event loop."""
-TURN = 0.02
+FIRST_TURN, TURN = 0.002, 0.02
 """Seconds of CPU time for which objects are matched with a selector before other requests have their turn.
 
-In wall-clock time, a turn on a busy machine would end after a few objects, and a list would wait hundreds of times.
+The first turn is short, as hundreds of requests may begin at once. In wall-clock time, a turn on a busy machine would
+end after a few objects, and a list would wait hundreds of times.
 """
+EVENTS = 2_000
+"""Events to read in a turn for a list of the past, in a few milliseconds."""
 
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -89,8 +92,7 @@ async def list_response(call: Call, found: Found) -> ApiResponse | TextStream:
     view, resource = view_of(call), call.resource
     check_form(view, resource.group, resource.kind_of_list, of_list=True, is_custom=resource.is_custom)
     if view.form == TABLE:
-        body = await encode_long_table(call, found.items, found.metadata())
-        return ApiResponse(200, body, view.media)
+        return ApiResponse(200, long_table(call, found.items, found.metadata()), view.media)
     partial = view if view.form == PARTIAL else None
     if view.media != YAML:
         as_stored = call.resource.is_served_as_stored and not partial and not found.token
@@ -125,7 +127,7 @@ async def find(call: Call, options: ListOptions, selection: Selection) -> Found:
     if name and (call.namespace or not call.resource.namespaced):
         return await _single(call, name, selection)
     if selection.is_everything:
-        page = _page(call, options, prefix, options.after_key, options.limit)
+        page = await _page(call, options, prefix, options.after_key, options.limit)
         token = encode_token(page.revision, page.next_key, prefix) if page.next_key else ""
         return Found(page.items, page.revision, token, page.remaining)
     return await _selected(call, options, selection, prefix)
@@ -148,13 +150,13 @@ async def _in_version_of_fields(call: Call, selection: Selection, items: list[St
 
 async def _selected(call: Call, options: ListOptions, selection: Selection, prefix: str) -> Found:
     """Return objects that match a selection; read pages until the limit is reached."""
-    page = _page(call, options, prefix, options.after_key, 0)
+    page = await _page(call, options, prefix, options.after_key, 0)
     seen = await _in_version_of_fields(call, selection, page.items)
     items: list[Stored] = []
-    end = thread_time() + TURN
+    end = thread_time() + FIRST_TURN
     for stored in seen:
         if thread_time() >= end:
-            await asyncio.sleep(0)
+            await call.pause()
             end = thread_time() + TURN
         if selection.matches(stored.key, stored.value):
             if options.limit and len(items) == options.limit:
@@ -163,13 +165,18 @@ async def _selected(call: Call, options: ListOptions, selection: Selection, pref
     return Found(items, page.revision)
 
 
-def _page(call: Call, options: ListOptions, prefix: str, after_key: str, limit: int) -> Page:
+async def _page(call: Call, options: ListOptions, prefix: str, after_key: str, limit: int) -> Page:
     """Return one page from the store, at the requested revision."""
     at = options.revision if options.match == EXACT else None
     if options.at_revision > 0:
         at = options.at_revision
+    store, earlier = call.backend.store, None
     try:
-        return call.backend.store.list(prefix, limit=limit or None, after_key=after_key or None, at_revision=at)
+        if at is not None and at < store.revision:
+            earlier = store.earlier(prefix, after_key, at)
+            while earlier.read(EVENTS):
+                await call.pause()
+        return store.list(prefix, limit=limit or None, after_key=after_key or None, at_revision=at, earlier=earlier)
     except Expired as error:
         if options.at_revision > 0:
             raise status.expired(_TOO_OLD, encode_token(-1, after_key, prefix)) from error

@@ -22,7 +22,7 @@ from kilauea.apiserver.request import Frame, WatchStream
 from kilauea.apiserver.rest.answers import encode_table, view_of
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import ListOptions, read_options, wait_for_revision
-from kilauea.apiserver.rest.listing import CHUNK, TURN, find
+from kilauea.apiserver.rest.listing import CHUNK, FIRST_TURN, TURN, find
 from kilauea.apiserver.rest.reading_ahead import LIGHT_JSON
 from kilauea.apiserver.rest.versions import served_items
 from kilauea.apiserver.selection import Selection, selection_of
@@ -75,7 +75,7 @@ async def _in_protobuf(
                 if size >= LIGHT_JSON:
                     yield done
                     done, size = [], 0
-                    await asyncio.sleep(0)
+                    await call.pause()
             if done:
                 yield done
 
@@ -100,7 +100,7 @@ async def _stream(call: Call, options: ListOptions, selection: Selection) -> Asy
             found = await find(call, ListOptions(), selection)
             start = found.revision
             items = await served_items(call, found.items)
-            async with aclosing(_batched(frames.added(each) for each in items)) as batches:
+            async with aclosing(_batched(call, (frames.added(each) for each in items))) as batches:
                 async for batch in batches:
                     yield batch
             if options.initial_events and options.bookmarks:
@@ -149,8 +149,11 @@ async def _events(
                 return
             next_bookmark = loop.time() + BOOKMARK_SECONDS
             continue
+        if watcher.is_behind:
+            await call.pause()
         events = await _served(call, events)
-        async with aclosing(_batched(frame for frame in map(frames.event, events) if frame is not None)) as batches:
+        made = (frame for frame in map(frames.event, events) if frame is not None)
+        async with aclosing(_batched(call, made)) as batches:
             async for batch in batches:
                 yield batch
 
@@ -168,20 +171,20 @@ async def _served(call: Call, events: list[Event]) -> list[Event]:
     ]
 
 
-async def _batched(frames: Iterable[Frame]) -> AsyncGenerator[Sequence[Frame], None]:
+async def _batched(call: Call, frames: Iterable[Frame]) -> AsyncGenerator[Sequence[Frame], None]:
     """Yield frames in batches of moderate size; other requests have their turn between them.
 
     A table or an object in protobuf takes a hundred times as long as the stored bytes.
     """
     pending: list[Frame] = []
-    size, end = 0, thread_time() + TURN
+    size, end = 0, thread_time() + FIRST_TURN
     for frame in frames:
         pending.append(frame)
         size += len(frame.object)
         if size >= CHUNK or thread_time() >= end:
             yield pending
             pending, size = [], 0
-            await asyncio.sleep(0)
+            await call.pause()
             end = thread_time() + TURN
     if pending:
         yield pending

@@ -16,6 +16,7 @@ import yaml
 from kilauea.apiserver.rbac.coverage import Held
 from kilauea.apiserver.rbac.records import PolicyRule
 from kilauea.apiserver.request import GROUP_AUTHENTICATED, TextStream, User, make_request
+from kilauea.apiserver.status import MORE_ERRORS, MOST_CHARACTERS
 from kilauea.apiserver.strategies.pods import changes
 from support.api_core import ADMIN, MAPS, PODS, Api
 
@@ -35,6 +36,25 @@ def soon() -> Iterator[None]:
     start = time.monotonic()
     yield
     assert time.monotonic() - start < SECONDS
+
+
+# --- errors
+
+
+def test_not_all_errors_of_many_are_listed(api: Api) -> None:
+    """Each of several controllers is told with all owners."""
+    kind = {"apiVersion": "v1", "kind": "ConfigMap", "controller": True}
+    owners = [{**kind, "name": f"n{number}", "uid": f"u{number}"} for number in range(2_000)]
+    with soon():
+        answer = api.ask("POST", MAPS, {"metadata": {"name": "a", "ownerReferences": owners}})
+    assert answer.code == 422
+    assert "Only one reference can have Controller set to true" in answer.body["details"]["causes"][0]["message"]
+    labels = {f"wrong key {number}": "v" for number in range(20_000)}
+    many = api.ask("POST", MAPS, {"metadata": {"name": "a", "labels": labels}})
+    assert many.body["message"].endswith("<nil>: there are more errors, which are not listed]")
+    for each in (answer, many):
+        assert len(json.dumps(each.body)) < 4 * MOST_CHARACTERS
+        assert each.body["details"]["causes"][-1]["message"] == MORE_ERRORS.message
 
 
 # --- patches

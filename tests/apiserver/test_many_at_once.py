@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from kilauea.apiserver.documents import documents
 from kilauea.apiserver.http import transport
-from kilauea.apiserver.request import ApiResponse, WatchStream, make_request
+from kilauea.apiserver.request import ApiResponse, RequestInfo, WatchStream, make_request
 from kilauea.apiserver.rest import answers, deleting, listing, watching
+from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.storage import history
+from kilauea.apiserver.tables.columns import Column, Row, TableForm
 from support.api_core import ADMIN, MAPS, Api
 
 CLIENTS = 20
@@ -164,3 +169,48 @@ def test_a_list_of_the_past_reads_the_events_since_in_steps(api: Api, monkeypatc
     assert max(asked) == 4
     whole = api.good("GET", f"{MAPS}?limit=100&continue={page['metadata']['continue']}")
     assert [each["metadata"]["name"] for each in whole["items"]] == [f"m{number:02}" for number in range(12, OBJECTS)]
+
+
+def test_metrics_are_written_once_for_all_who_ask_meanwhile(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, write = list[int](), documents.generate_latest
+
+    def counted(registry: Any) -> bytes:
+        threads.append(threading.get_ident())
+        return write(registry)
+
+    monkeypatch.setattr(documents, "generate_latest", counted)
+
+    async def run() -> list[Any]:
+        asked = [make_request("GET", "/metrics", user=ADMIN) for _ in range(CLIENTS)]
+        return await asyncio.gather(*map(api.server.handle, asked))
+
+    registries = len(api.server.documents.metrics)
+    for rounds in (1, 2):
+        found = api.run(run())
+        assert {each.body for each in found} == {found[0].body}
+        assert len(threads) == rounds * registries
+    assert threading.get_ident() not in threads
+
+
+@pytest.mark.parametrize("columns", [1, 40, 5000])
+def test_a_part_of_a_table_has_fewer_rows_where_there_are_more_columns(columns: int, api: Api) -> None:
+    cells = 0
+
+    def row(obj: dict[str, Any], now: int) -> Row:
+        nonlocal cells
+        cells += columns
+        return Row([""] * columns)
+
+    form = TableForm((Column("c"),) * columns, row)
+    found = api.backend.registry.find("", "v1", "configmaps")
+    assert found is not None
+    request = make_request("GET", MAPS, TABLE, user=ADMIN)
+    info = RequestInfo("list", "", "v1", "configmaps", "default", "")
+    call = Call(api.backend, request, info, dataclasses.replace(found, table=form), None, [])
+    items = api.backend.store.list(found.root).items
+    parts = answers.long_table(call, items, {})
+    most, before = 0, 0
+    for _ in parts:
+        most, before = max(most, cells - before), cells
+    assert cells == len(items) * columns
+    assert most <= max(answers.PART_CELLS, columns)

@@ -27,8 +27,9 @@ from kilauea.apiserver.tables.columns import TableForm
 from kilauea.apiserver.tables.kinds import DEFAULT, forms
 from kilauea.apiserver.tables.table import table_of
 
-PART = 100
-"""Rows of a table to make at once, in a few milliseconds."""
+PART, PART_CELLS = 100, 2000
+"""Rows of a table to make at once, in a few milliseconds, and their cells: a definition may have thousands of columns.
+"""
 PART_BYTES = 512 * 1024
 """Bytes of the objects of these rows."""
 _INCLUDED = ("Metadata", "Object", "None")
@@ -80,7 +81,8 @@ def long_table(call: Call, items: Sequence[Stored], metadata: dict[str, Any]) ->
     Raises:
         ApiFault: the client asks for rows that do not exist (400).
     """
-    parts = _parts(items)
+    form = _form(call)
+    parts = _parts(items, max(1, min(PART, PART_CELLS // len(form.columns))))
     return _encoded_parts(call, _table(call, next(parts), None), parts, metadata)
 
 
@@ -94,18 +96,24 @@ def _encoded_parts(
     yield b"]}"
 
 
-def _parts(items: Sequence[Stored]) -> Iterator[list[bytes]]:
+def _parts(items: Sequence[Stored], rows: int) -> Iterator[list[bytes]]:
     """Yield the values of objects in batches; at least one batch, which may be empty."""
     values: list[bytes] = []
     size = 0
     for stored in items:
         values.append(stored.value)
         size += len(values[-1])
-        if len(values) == PART or size >= PART_BYTES:
+        if len(values) == rows or size >= PART_BYTES:
             yield values
             values, size = [], 0
     if values or not items:
         yield values
+
+
+def _form(call: Call) -> TableForm:
+    """Return the form of tables of the kind of a call."""
+    resource = call.resource
+    return resource.table or forms().get((resource.group, resource.plural), DEFAULT)
 
 
 def _table(call: Call, values: list[bytes], form: TableForm | None) -> dict[str, Any]:
@@ -115,9 +123,7 @@ def _table(call: Call, values: list[bytes], form: TableForm | None) -> dict[str,
         raise status.bad_request(f"Unable to convert to Table as requested: {message}")
     version = view_of(call).api_version
     objects = [partial_object(value, version) if include == "Metadata" else value for value in values]
-    resource = call.resource
-    form = form or resource.table or forms().get((resource.group, resource.plural), DEFAULT)
-    table = table_of(form, [msgspec.json.decode(value) for value in values], call.backend.now())
+    table = table_of(form or _form(call), [msgspec.json.decode(value) for value in values], call.backend.now())
     table["apiVersion"] = version
     for row, value in zip(table["rows"], objects, strict=True):
         row["object"] = None if include == "None" else msgspec.Raw(value)

@@ -25,7 +25,7 @@ _FIELDS = (
     "spec.versions[].storage",
     "status",
 )
-"""What the controllers read, without schemas of a megabyte each: all definitions of a group are read for each change."""
+"""What the controllers read; schemas may have a megabyte, and a change lets all definitions of a group be read."""
 
 
 def definition_controllers() -> list[Controller]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -126,6 +127,29 @@ def test_a_change_before_the_deletion_lets_the_budget_decide_again(
     assert evict(api, "a").code == 429
     assert not late
     assert "deletionTimestamp" not in api.good("GET", f"{PODS}/a")["metadata"]
+
+
+def test_evictions_of_a_pod_at_once_do_not_hinder_each_other(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would otherwise change the pod that the others have looked at, again and again."""
+    create(api, "a", {"phase": "Pending"})
+    store, write, count = api.backend.store, api.backend.store.write, 0
+
+    async def counted(key: str, *rest: Any) -> Any:
+        nonlocal count
+        count += key == "/core/pods/default/a"
+        found = await write(key, *rest)
+        await asyncio.sleep(0)  # as the disk does
+        return found
+
+    monkeypatch.setattr(store, "write", counted)
+    path, clients = f"{PODS}/a/eviction", 6
+
+    async def run() -> list[Any]:
+        asked = [request_of("POST", path, {"metadata": {"name": "a"}}) for _ in range(clients)]
+        return await asyncio.gather(*map(api.server.handle, asked))
+
+    assert [each.status for each in api.run(run())] == [201] * clients
+    assert count <= 4 * clients
 
 
 def test_preconditions_are_about_the_pod_as_it_was_before_its_eviction(api: Api) -> None:

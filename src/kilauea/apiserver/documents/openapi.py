@@ -216,7 +216,14 @@ def _v2_json(types: Mapping[str, list[ResourceType]], others: list[Mapping[str, 
 def _v2_protobuf(types: Mapping[str, list[ResourceType]], others: list[Mapping[str, Any]]) -> Making:
     """Generate the OpenAPI v2 document as protobuf."""
     document, definitions = (yield from _v2(types, others)), []
+    theirs = {
+        name: (raw, each["messages"][name]) for each in reversed(others) for name, raw in each["definitions"].items()
+    }
     for name, schema in document["definitions"].items():
+        found, message = theirs.get(name, (None, b""))
+        if found is schema:
+            definitions.append(message)
+            continue
         raw = msgspec.json.decode(schema) if isinstance(schema, msgspec.Raw) else schema
         definitions.append(encode_definition(name, raw))
         yield

@@ -61,7 +61,7 @@ async def evict(call: Call) -> ApiResponse:
         if await _depends_on_state(pods, pod, options.dry_run):
             needed = replace(needed, revision=str(stored.revision))
         try:
-            await _delete(pods, needed)
+            await _delete(pods, pod, needed)
         except ApiFault as fault:
             if fault.code != 409:
                 raise
@@ -70,17 +70,23 @@ async def evict(call: Call) -> ApiResponse:
     raise pods.conflict()
 
 
-async def _delete(call: Call, options: DeleteOptions) -> None:
-    """Mark and delete the pod of a call.
+async def _delete(call: Call, pod: Object, options: DeleteOptions) -> None:
+    """Mark a pod, unless it is marked already, and delete it.
 
     Raises:
         ApiFault: it is not the one that the options name (409).
     """
-    if not options.dry_run:
+    if not options.dry_run and not _is_marked(pod):
         value = await change_pod(call, partial(_marked, call, options))
         if options.revision:
             options = replace(options, revision=header_of(value).metadata.resource_version)
     await delete_object(call, call.info.name, options, reviewed=True)
+
+
+def _is_marked(pod: Object) -> bool:
+    """Return True if a pod has the condition of an earlier eviction, or of one at the same time."""
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any(all(each.get(key) == _TARGET[key] for key in ("type", "status", "reason")) for each in conditions)
 
 
 def _marked(call: Call, options: DeleteOptions, pod: Object) -> Object:

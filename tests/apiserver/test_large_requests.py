@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import unified_diff
 from itertools import product
 from typing import Any
 
@@ -15,6 +16,8 @@ import yaml
 from kilauea.apiserver.rbac.coverage import Held
 from kilauea.apiserver.rbac.records import PolicyRule
 from kilauea.apiserver.request import GROUP_AUTHENTICATED, TextStream, User, make_request
+from kilauea.apiserver.status import MORE_ERRORS, MOST_CHARACTERS
+from kilauea.apiserver.strategies.pods import changes
 from support.api_core import ADMIN, MAPS, PODS, Api
 
 SECONDS = 5.0
@@ -25,11 +28,33 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 LARGEST = 1536 * 1024
 
 
+MOST_LINES = 1_000
+
+
 @contextmanager
 def soon() -> Iterator[None]:
     start = time.monotonic()
     yield
     assert time.monotonic() - start < SECONDS
+
+
+# --- errors
+
+
+def test_not_all_errors_of_many_are_listed(api: Api) -> None:
+    """Each of several controllers is told with all owners."""
+    kind = {"apiVersion": "v1", "kind": "ConfigMap", "controller": True}
+    owners = [{**kind, "name": f"n{number}", "uid": f"u{number}"} for number in range(2_000)]
+    with soon():
+        answer = api.ask("POST", MAPS, {"metadata": {"name": "a", "ownerReferences": owners}})
+    assert answer.code == 422
+    assert "Only one reference can have Controller set to true" in answer.body["details"]["causes"][0]["message"]
+    labels = {f"wrong key {number}": "v" for number in range(20_000)}
+    many = api.ask("POST", MAPS, {"metadata": {"name": "a", "labels": labels}})
+    assert many.body["message"].endswith("<nil>: there are more errors, which are not listed]")
+    for each in (answer, many):
+        assert len(json.dumps(each.body)) < 4 * MOST_CHARACTERS
+        assert each.body["details"]["causes"][-1]["message"] == MORE_ERRORS.message
 
 
 # --- patches
@@ -50,6 +75,31 @@ def test_inserting_at_the_front_of_a_huge_list_is_limited(api: Api) -> None:
     operations += [{"op": "add", "path": "/x/0", "value": 0}] * 9_999
     with soon():
         assert api.ask("PATCH", f"{MAPS}/a", operations, content_type=JSON_PATCH).code == 422
+
+
+def test_not_all_differences_of_two_long_pods_are_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time to find them grows with the square of the lines."""
+    lines = 0
+
+    def counted(old: list[str], new: list[str], **options: Any) -> Iterator[str]:
+        nonlocal lines
+        lines += len(old) + len(new)
+        return unified_diff(old, new, **options)
+
+    monkeypatch.setattr(changes, "unified_diff", counted)
+
+    def container(value: str) -> dict[str, Any]:
+        env = [{"name": f"E{number:04}", "value": value if number >= 1000 else "same"} for number in range(4_000)]
+        return {"name": "main", "image": "busybox:1", "env": env}
+
+    api.create_pod("a", containers=[container("old")])
+    body = {"spec": {"containers": [container("new")]}}
+    answer = api.ask("PATCH", f"{PODS}/a", body, content_type=STRATEGIC_PATCH)
+    message = answer.body["details"]["causes"][0]["message"]
+    assert answer.code == 422
+    assert '"name": "E1000",\n-     "value": "old"\n+     "value": "new"\n' in message
+    assert message.endswith("\n...\n")
+    assert lines < MOST_LINES
 
 
 @pytest.mark.parametrize("form", [STRATEGIC_PATCH, "application/apply-patch+yaml"])

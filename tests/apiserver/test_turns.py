@@ -11,7 +11,7 @@ import pytest
 
 from kilauea.apiserver import turns as turns_of_requests
 from kilauea.apiserver.request import GROUP_MASTERS, ApiResponse, User, make_request
-from kilauea.apiserver.turns import LOOK, LoopTurns, TimeSlice, TooManyOfUser, Turns
+from kilauea.apiserver.turns import FIRST, LOOK, LoopTurns, TimeSlice, TooManyOfUser, Turns
 from support.api_core import MAPS, Api
 
 
@@ -159,16 +159,22 @@ def test_a_slice_reads_the_clock_once_per_so_many_bytes(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(turns_of_requests, "thread_time", clock)
 
+    async def pause() -> None:
+        await asyncio.sleep(0)
+
     async def run() -> None:
         nonlocal looks, now
-        piece = TimeSlice(1.0)
+        piece = TimeSlice(pause, 1.0)
         assert not any(piece.is_over(100) for _ in range(LOOK // 1024 - 1))
         assert looks == 0  # small work does not read it at all
         assert not piece.is_over(LOOK)
-        looks, now = 0, 2.0
-        assert [piece.is_over(LOOK // 4) for _ in range(8)] == [False, False, False, True] * 2
-        assert looks == 2
+        now = FIRST  # the first slice is short
+        assert piece.is_over(LOOK)
         await piece.renew()
-        assert not piece.is_over(LOOK)
+        looks = 0
+        assert not any(piece.is_over(LOOK // 4) for _ in range(8))
+        assert looks == 2
+        now += 1.0
+        assert [piece.is_over(LOOK // 4) for _ in range(4)] == [False, False, False, True]
 
     asyncio.run(run())

@@ -256,6 +256,36 @@ def small_changes(server: Process) -> None:
         list(pool.map(change, range(16)))
 
 
+def changes_of_a_large_pod(server: Process) -> None:
+    """Changes that a pod may not have, each to thousands of lines of it; other large writes go on meanwhile."""
+
+    def pod(value: str) -> dict[str, Any]:
+        env = [{"name": f"E{number}", "value": value} for number in range(8000)]
+        return {"spec": {"containers": [{"name": "a", "image": "b", "env": env}]}}
+
+    server.ask("POST", PODS, json.dumps({"metadata": {"name": "large"}, **pod("old")}).encode())
+    merge = "application/strategic-merge-patch+json"
+    assert server.ask("PATCH", f"{PODS}/large", json.dumps(pod("new")).encode(), content_type=merge)[0] == 422
+
+
+def watches_of_the_past(server: Process) -> None:
+    """Watches that catch up with thousands of events in a form that is made for them, and lists of that time."""
+    _, text, _ = server.ask("GET", f"{MAPS}?limit=1")
+    since = json.loads(text)["metadata"]["resourceVersion"]
+    server.ask("POST", MAPS, json.dumps({"metadata": {"name": "often"}}).encode())
+    for number in range(300):
+        body = json.dumps({"data": {"number": str(number)}}).encode()
+        server.ask("PATCH", f"{MAPS}/often", body, content_type=MERGE)
+    table, query = "application/json;as=Table;v=v1;g=meta.k8s.io", f"resourceVersion={since}"
+
+    def ask(number: int) -> None:
+        asked = f"{query}&watch=1&timeoutSeconds=5" if number % 2 else f"{query}&resourceVersionMatch=Exact"
+        assert server.ask("GET", f"{MAPS}?{asked}", accept=table)[0] in (200, 410)
+
+    with ThreadPoolExecutor(20) as pool:
+        list(pool.map(ask, range(20)))
+
+
 def many_owners(server: Process) -> None:
     """An object that thousands of others own, none of which exists."""
     kind = {"apiVersion": "v1", "kind": "ConfigMap"}
@@ -354,6 +384,8 @@ ATTACKS: dict[str, Attack] = {
     "large writes": large_writes,
     "small changes of a large object": small_changes,
     "large protobuf": send("POST", MAPS, PAIRS, content_type="application/vnd.kubernetes.protobuf"),
+    "changes of a large pod": changes_of_a_large_pod,
+    "watches of the past": watches_of_the_past,
     "many owners": many_owners,
     "all ports of the nodes": all_node_ports,
     "large heads": large_heads,

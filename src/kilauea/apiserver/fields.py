@@ -13,6 +13,9 @@ import msgspec
 from kilauea.api.names import label_value_problems, path_segment_problems, qualified_name_problems
 from kilauea.apiserver.status import Cause
 
+LONGEST_SHOWN = 16 * 1024
+"""The maximum number of characters of a value in an error."""
+
 # --- kinds of errors
 
 
@@ -63,10 +66,11 @@ def too_long(path: str, most: int) -> Cause:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as JSON."""
+    """Return a value as JSON, without the end of a long one: the same may be shown for each of its parts."""
     if value is None:
         return "null"
-    return msgspec.json.encode(value).decode()
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 # --- checks that many kinds share

@@ -69,7 +69,7 @@ class ServerState:
         now: the current time in microseconds since 1970.
         rng: the random numbers for UIDs and generated names.
         logs: the output of containers; None if nothing runs them.
-        log_turns: the turns of clients that read large logs.
+        reading_turns: the turns of the steps of long lists, watches and logs.
         connections: opens connections to containers; None if nothing runs them.
         sessions: the open connections to containers.
         ports: the open connections to ports of pods.
@@ -90,7 +90,7 @@ class ServerState:
     now: Callable[[], int] = field(kw_only=False)
     rng: Random = field(kw_only=False)
     logs: LogSource | None = None
-    log_turns: LoopTurns = field(default_factory=LoopTurns)
+    reading_turns: LoopTurns = field(default_factory=LoopTurns)
     connections: PodConnections | None = None
     sessions: Sessions = field(default_factory=Sessions)
     ports: Sessions = field(default_factory=lambda: Sessions(MOST_PORTS, MOST_PORTS_OF_TENANT, "ports of pods"))

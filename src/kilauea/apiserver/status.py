@@ -30,6 +30,23 @@ class Cause(NamedTuple):
         return f"{self.field}: {self.message}" if self.field else self.message
 
 
+MOST_CAUSES, MOST_CHARACTERS = 1_000, 512 * 1024
+"""The maximum number of errors in an answer, and of their characters. Each item of a long list may have an error."""
+MORE_ERRORS = Cause("<nil>", "FieldValueInvalid", "there are more errors, which are not listed")
+
+
+def first_causes(causes: Iterable[Cause]) -> list[Cause]:
+    """Return the errors that an answer lists, at least one; if there are others, the last one says so."""
+    found: list[Cause] = []
+    size = 0
+    for each in causes:
+        size += len(each.field) + len(each.message)
+        if found and (len(found) == MOST_CAUSES or size > MOST_CHARACTERS):
+            return [*found, MORE_ERRORS]
+        found.append(each)
+    return found
+
+
 class ApiFault(Exception):
     """A rejected request; `status` is its `metav1.Status`."""
 
@@ -122,7 +139,7 @@ def cause_dict(cause: Cause) -> dict[str, str]:
 
 def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> ApiFault:
     """Return the error for an object with invalid fields."""
-    found = list(causes)
+    found = first_causes(causes)
     lines = list(dict.fromkeys(str(each) for each in found))
     text = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
     message = f'{qualified(kind, group)} "{name}" is invalid: {text}'

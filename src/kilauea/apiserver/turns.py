@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from time import thread_time
 
@@ -15,6 +16,8 @@ LONGEST_PAUSE = 0.5
 
 LOOK = 64 * 1024
 """Bytes of objects after which a slice reads the clock of its thread: a system call, as dear as matching an object."""
+FIRST = 0.002
+"""Seconds of the first slice."""
 LEAST = 1024
 """Bytes as which a smaller object counts."""
 
@@ -93,7 +96,7 @@ class Turns:
 
 
 class LoopTurns:
-    """Turns of requests that block the event loop, such as writes of objects with a million bytes.
+    """Turns of requests that block the event loop, such as large writes, and the steps of long lists.
 
     If several wait, each is followed by a pause as long as its turn, in which the loop runs everything else. So other
     requests wait for at most one of them, not for all.
@@ -108,6 +111,11 @@ class LoopTurns:
         loop = asyncio.get_running_loop()
         loop.call_soon(self._end, user, loop.time())
 
+    async def pause(self, user: str) -> None:
+        """Let everything else run, and then wait for the next turn."""
+        await asyncio.sleep(0)
+        await self.take(user)
+
     def _end(self, user: str, since: float) -> None:
         loop = asyncio.get_running_loop()
         if self._turns.is_wanted:
@@ -119,19 +127,22 @@ class LoopTurns:
 class TimeSlice:
     """The CPU time for which long work keeps the event loop before other requests have their turn.
 
-        piece = TimeSlice(0.02)
+        piece = TimeSlice(call.pause, 0.02)
         for value in values:
             if piece.is_over(len(value)):
                 await piece.renew()
 
-    In wall-clock time, a slice on a busy machine would end after a few objects, and a list would wait for hundreds.
+    In wall-clock time, a slice on a busy machine would end after a few objects, and a list would wait for hundreds. The
+    first slice is short, as hundreds of requests may begin at once.
 
     Args:
-        seconds: CPU time of the thread, from the first look at its clock.
+        pause: lets other requests run.
+        seconds: CPU time of the thread, from a look at its clock.
         look: bytes of objects between two looks.
     """
 
-    def __init__(self, seconds: float, look: int = LOOK) -> None:
+    def __init__(self, pause: Callable[[], Awaitable[None]], seconds: float, look: int = LOOK) -> None:
+        self._pause = pause
         self._seconds = seconds
         self._look = self._left = look
         self._end: float | None = None
@@ -142,11 +153,12 @@ class TimeSlice:
         if self._left > 0:
             return False
         self._left = self._look
+        now = thread_time()
         if self._end is None:
-            self._end = thread_time() + self._seconds
-        return thread_time() >= self._end
+            self._end = now + min(FIRST, self._seconds)
+        return now >= self._end
 
     async def renew(self) -> None:
         """Let other requests have their turn, and begin the next slice."""
-        await asyncio.sleep(0)
+        await self._pause()
         self._end = thread_time() + self._seconds

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from kilauea.apiserver.documents import openapi
 from kilauea.apiserver.request import ApiResponse, make_request
 from kilauea.apiserver.rest.metrics import METRICS
 from support.aggregated_server import API_SERVICES, GROUP, PATH, AggregatedServer, Aggregation, api_service
@@ -102,6 +103,29 @@ def test_descriptions_of_its_kinds_are_among_ours(behind: Aggregation, server: A
     assert "/apis/other/v1/" not in older["paths"]
     assert "Flunder" in older["definitions"]
     assert "Other" not in older["definitions"]
+
+
+def test_descriptions_in_protobuf_are_made_once(
+    behind: Aggregation, server: AggregatedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of a large one takes seconds, so it is made beside the event loop, when the description is read."""
+    accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    behind.register(server)
+    made, encode = list[str](), openapi.encode_definition
+
+    def counted(name: str, schema: Any) -> bytes:
+        made.append(name)
+        return encode(name, schema)
+
+    monkeypatch.setattr(openapi, "encode_definition", counted)
+    answer = behind.api.run(
+        behind.api.server.handle(make_request("GET", "/openapi/v2", {"accept": accept}, user=ADMIN))
+    )
+    assert isinstance(answer, ApiResponse)
+    assert isinstance(answer.body, bytes)
+    assert encode("Flunder", behind.api.good("GET", "/openapi/v2")["definitions"]["Flunder"]) in answer.body
+    assert "Flunder" not in made
+    assert "io.k8s.api.core.v1.Pod" in made
 
 
 def test_kinds_that_make_no_sense_are_not_shown(behind: Aggregation, server: AggregatedServer) -> None:

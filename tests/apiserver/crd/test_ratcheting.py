@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from kilauea.apiserver.crd import ratcheting
 from kilauea.apiserver.crd.ratcheting import new_causes
-from kilauea.apiserver.schema import from_openapi, validate
+from kilauea.apiserver.schema import from_openapi, validate, violations
+from kilauea.apiserver.status import MOST_CAUSES
 
 SCHEMA = from_openapi(
     {
@@ -62,3 +64,20 @@ def test_only_what_changed_is_held_against_an_update(
 ) -> None:
     obj, before = {"spec": new}, {"spec": old}
     assert [each.field for each in new_causes(SCHEMA.raw, validate(SCHEMA, obj), obj, before)] == fields
+
+
+def test_old_items_are_read_once_for_all_errors_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys, read = 0, ratcheting._key
+
+    def counted(item: Any, names: list[str]) -> bytes:
+        nonlocal keys
+        keys += 1
+        return read(item, names)
+
+    monkeypatch.setattr(ratcheting, "_key", counted)
+    count = 3_000
+    before = {"spec": {"zz": "x", "m": [{"k": str(number), "v": 1} for number in range(count)]}}
+    obj = {"spec": {"zz": "x", "m": [{"k": str(number), "v": 9} for number in range(count)]}}
+    found = new_causes(SCHEMA.raw, violations(SCHEMA, obj), obj, before)
+    assert (found[0].field, len(found)) == ("spec.m[0].v", MOST_CAUSES + 1)
+    assert keys <= 2 * count

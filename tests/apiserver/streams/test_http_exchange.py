@@ -62,6 +62,38 @@ def test_an_answer_is_read_however_it_is_cut(answer: bytes, status: int, body: b
     assert found[2].closed
 
 
+@pytest.mark.parametrize(("size", "most"), [(10_000_000, 10), (1000, 2000)])
+def test_small_chunks_are_joined_as_far_as_they_have_been_read(size: int, most: int) -> None:
+    count = 50_000
+    chunks = b"".join(b"1\r\n%c\r\n" % (97 + number % 26) for number in range(count))
+    connection = Scripted(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n", size)
+
+    async def story() -> list[bytes]:
+        found = await exchange(connection, "GET", "/", [], b"")
+        assert isinstance(found, Answer)
+        return [part async for part in found.body]
+
+    parts = asyncio.run(story())
+    assert b"".join(parts) == bytes(97 + number % 26 for number in range(count))
+    assert len(parts) <= most
+
+
+def test_a_chunk_does_not_wait_for_the_next_one() -> None:
+    class Slow(Scripted):
+        async def read(self) -> bytes:
+            return await super().read() or await asyncio.Event().wait() or b""
+
+    connection = Slow(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\n", 1000)
+
+    async def story() -> bytes:
+        found = await exchange(connection, "GET", "/", [], b"")
+        assert isinstance(found, Answer)
+        async with asyncio.timeout(5):
+            return await anext(found.body)
+
+    assert asyncio.run(story()) == b"abc"
+
+
 def test_a_request_has_its_headers_and_its_body() -> None:
     _, _, connection = ask(b"HTTP/1.1 200 OK\r\n\r\n", method="POST", target="/x?y=1", body=b"data")
     head, _, body = connection.sent.partition(b"\r\n\r\n")
@@ -76,6 +108,13 @@ def test_a_request_has_its_headers_and_its_body() -> None:
         (b"SSH-2.0-OpenSSH\r\n\r\n", "malformed HTTP response"),
         (b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n", "malformed HTTP response"),
         (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100_000, "the head of the answer is too long"),
+        (b"HTTP/1.1 000 OK\r\n\r\n", "malformed HTTP response"),
+        (b"HTTP/1.1 099 OK\r\n\r\n", "malformed HTTP response"),
+        (b"HTTP/1.1 200 OK\r\nx: a\rSet-Cookie: b\r\n\r\n", "malformed HTTP response"),
+        (b"HTTP/1.1 200 OK\r\nx: a\0b\r\n\r\n", "malformed HTTP response"),
+        (b"HTTP/1.1 200 OK\r\nx y: a\r\n\r\n", "malformed HTTP response"),
+        (b"HTTP/1.1 200 OK\r\n: a\r\n\r\n", "malformed HTTP response"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 100 + b"HTTP/1.1 200 OK\r\n\r\n", "too many 1xx informational responses"),
     ],
 )
 def test_what_is_no_answer_is_said(answer: bytes, said: str) -> None:

@@ -26,6 +26,8 @@ class _Document(msgspec.Struct):
 def described(document: bytes, path: str) -> Mapping[str, Any] | None:
     """Return the part of an OpenAPI v2 document for one group version: paths, and the definitions they refer to.
 
+    It has each definition in protobuf, too, as `messages`: a large one takes seconds.
+
     Args:
         document: the document of another server.
         path: `/apis/GROUP/VERSION`.
@@ -36,17 +38,17 @@ def described(document: bytes, path: str) -> Mapping[str, Any] | None:
     try:
         whole = msgspec.json.decode(document, type=_Document)
         paths = {key: _object(each) for key, each in whole.paths.items() if key.startswith(f"{path}/")}
-        definitions, found = whole.definitions or {}, dict[str, msgspec.Raw]()
+        definitions, found, messages = whole.definitions or {}, dict[str, msgspec.Raw](), dict[str, bytes]()
         waiting = [*paths.values()]
         while waiting:
             for name in dict.fromkeys(each.decode() for each in _REFERENCE.findall(waiting.pop())):
                 if name not in found and name in definitions:
                     found[name] = _object(definitions[name])
-                    encode_definition(name, msgspec.json.decode(found[name]))
+                    messages[name] = encode_definition(name, msgspec.json.decode(found[name]))
                     waiting.append(found[name])
     except (msgspec.MsgspecError, UnicodeError, RecursionError, AttributeError, TypeError):
         return None
-    return {"paths": paths, "definitions": found}
+    return {"paths": paths, "definitions": found, "messages": messages}
 
 
 def _object(part: msgspec.Raw) -> msgspec.Raw:

@@ -7,8 +7,8 @@ from itertools import takewhile
 from typing import Any
 
 from kilauea.api.ages import since
-from kilauea.apiserver.crd.jsonpath import JsonPathError, find, parse_json_path
-from kilauea.apiserver.crd.jsonpath_steps import Budget
+from kilauea.apiserver.crd.jsonpath import JsonPathError, found_at, parse_json_path
+from kilauea.apiserver.crd.jsonpath_steps import Budget, Step
 from kilauea.apiserver.go_json import go_json
 from kilauea.apiserver.tables.columns import Column, TableForm, simple
 
@@ -26,10 +26,12 @@ def table_form(columns: Sequence[Mapping[str, Any]]) -> TableForm:
     """
     readable = takewhile(lambda each: path_fault(each) is None, columns)
     specified = list(readable) if columns else [_AGE]
+    # The cache of paths may be smaller than the number of columns.
+    paths = [(each["type"], parse_json_path(each["jsonPath"])) for each in specified]
 
     def cells(obj: Object, now: int) -> list[Any]:
         budget = Budget()
-        return [_cell(each, obj, now, budget) for each in specified]
+        return [_cell(kind, path, obj, now, budget) for kind, path in paths]
 
     return simple([_column(each) for each in specified], cells)
 
@@ -61,12 +63,12 @@ def _column(column: Mapping[str, Any]) -> Column:
     return Column(column["name"], column["type"], column.get("priority", 0), column.get("format", ""), message)
 
 
-def _cell(column: Mapping[str, Any], obj: Object, now: int, budget: Budget) -> Any:
-    """Return the first value of a column; null if missing or not of the column's type."""
-    found = find(column["jsonPath"], obj, budget)
+def _cell(kind: str, path: Sequence[Step], obj: Object, now: int, budget: Budget) -> Any:
+    """Return the first value at a path; null if missing or not of the column's type."""
+    found = found_at(path, obj, budget)
     if not found:
         return None
-    value, kind = found[0], column["type"]
+    value = found[0]
     if kind == "string":
         return _text(value)
     if kind == "date":

@@ -7,6 +7,7 @@ constants.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from kilauea.api.remembered import remembered
@@ -55,8 +56,13 @@ def find(text: str, obj: Any, budget: Budget | None = None) -> list[Any]:
     Raises:
         JsonPathError: it cannot be read.
     """
+    return found_at(parse_json_path(text), obj, budget or Budget())
+
+
+def found_at(path: Sequence[Step], obj: Any, budget: Budget) -> list[Any]:
+    """Return all values at a parsed path; none if the path does not fit the object, or the budget is exhausted."""
     try:
-        return steps.walk(parse_json_path(text), [obj], budget or Budget())
+        return steps.walk(path, [obj], budget)
     except FindError:
         return []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -17,14 +18,39 @@ class Taken(NamedTuple):
     kinds: frozenset[str]
 
 
-def taken_by(definitions: Iterable[Object]) -> Taken:
-    """Return the accepted names of these definitions."""
-    resources, kinds = set(), set()
-    for each in definitions:
-        names = (each.get("status") or {}).get("acceptedNames") or {}
-        resources |= {names.get("plural"), names.get("singular"), *(names.get("shortNames") or ())}
-        kinds |= {names.get("kind"), names.get("listKind")}
-    return Taken(frozenset(filter(None, resources)), frozenset(filter(None, kinds)))
+class Names:
+    """The accepted names of the definitions of a group."""
+
+    def __init__(self, definitions: Iterable[Object]) -> None:
+        self._resources: Counter[str] = Counter()
+        self._kinds: Counter[str] = Counter()
+        for each in definitions:
+            resources, kinds = _accepted(each)
+            self._resources.update(resources)
+            self._kinds.update(kinds)
+
+    def by_others(self, definition: Object) -> Taken:
+        """Return the names that a definition wants and others of the group have."""
+        resources, kinds = _accepted(definition)
+        wanted = definition["spec"]["names"]
+        return Taken(
+            frozenset(each for each in _resource_names(wanted) if self._resources[each] > (each in resources)),
+            frozenset(each for each in _kind_names(wanted) if self._kinds[each] > (each in kinds)),
+        )
+
+
+def _accepted(definition: Object) -> tuple[set[str], set[str]]:
+    """Return the accepted names of a definition: of resources, and of kinds."""
+    names = (definition.get("status") or {}).get("acceptedNames") or {}
+    return _resource_names(names), _kind_names(names)
+
+
+def _resource_names(names: Mapping[str, Any]) -> set[str]:
+    return {*filter(None, (names.get("plural"), names.get("singular"), *(names.get("shortNames") or ())))}
+
+
+def _kind_names(names: Mapping[str, Any]) -> set[str]:
+    return {*filter(None, (names.get("kind"), names.get("listKind")))}
 
 
 class AcceptedNames(NamedTuple):

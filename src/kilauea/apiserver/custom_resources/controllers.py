@@ -13,7 +13,19 @@ from kilauea.api.kinds import DEFINITIONS, defined_kind
 from kilauea.api.ports import Controller, Empty, Interest, Key, Obj, Operation, Outcome, Patch, View, key_of
 from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.crd.definition_strategy import CLEANUP
-from kilauea.apiserver.crd.names import TERMINATING, accept_names, condition, conditions_of, set_conditions, taken_by
+from kilauea.apiserver.crd.names import TERMINATING, Names, accept_names, condition, conditions_of, set_conditions
+
+_FIELDS = (
+    "metadata.finalizers",
+    "spec.group",
+    "spec.names",
+    "spec.scope",
+    "spec.versions[].name",
+    "spec.versions[].served",
+    "spec.versions[].storage",
+    "status",
+)
+"""What the controllers read; schemas may have a megabyte, and a change lets all definitions of a group be read."""
 
 
 def definition_controllers() -> list[Controller]:
@@ -40,16 +52,17 @@ class NamingController:
     """
 
     name = "crd-naming-controller"
-    interests = (Interest(DEFINITIONS, _group),)
+    interests = (Interest(DEFINITIONS, _group, fields=_FIELDS),)
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Update the status of all definitions of a group."""
         group = [dict(each) for each in view.list(DEFINITIONS) if each["spec"]["group"] == key.name]
+        taken = Names(group)
         operations: list[Operation] = []
         for definition in group:
             if _is_being_deleted(definition):
                 continue
-            verdict = accept_names(definition, taken_by(each for each in group if each is not definition))
+            verdict = accept_names(definition, taken.by_others(definition))
             before = definition.get("status") or {}
             status = definition["status"] = {**before, "acceptedNames": verdict.names}
             changed = set_conditions(status, conditions_of(definition, verdict), _stamp(now))
@@ -62,7 +75,7 @@ class CleanupController:
     """Deletes the instances of definitions that are being deleted, then removes the finalizer."""
 
     name = "crd-cleanup-controller"
-    interests = (Interest(DEFINITIONS, _itself),)
+    interests = (Interest(DEFINITIONS, _itself, fields=_FIELDS),)
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Take the next step for a definition that is being deleted."""

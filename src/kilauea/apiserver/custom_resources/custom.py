@@ -17,8 +17,8 @@ from kilauea.apiserver.crd.scale_checks import check_scale_spec, check_scale_sta
 from kilauea.apiserver.custom_resources.conversion import VersionConversion
 from kilauea.apiserver.custom_resources.stored_defaults import StoredDefaults, stored_defaults
 from kilauea.apiserver.resources.types import STATUS_VERBS, ResourceType, Subresource
-from kilauea.apiserver.schema import Schema, from_openapi, validate
-from kilauea.apiserver.status import Cause
+from kilauea.apiserver.schema import Schema, from_openapi, validate, violations
+from kilauea.apiserver.status import MORE_ERRORS, Cause
 from kilauea.apiserver.strategies.base import Object, ScalePaths, Strategy, keep
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -155,7 +155,7 @@ class CustomStrategy(Strategy):
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
         """Return the violations by an updated object, ignoring errors in unchanged values."""
-        causes = new_causes(self._schema.raw, validate(self._schema, obj), obj, old) + self._check_scale(obj)
+        causes = new_causes(self._schema.raw, violations(self._schema, obj), obj, old) + self._check_scale(obj)
         if self._rules is None:
             return causes
         if _blocks(causes):
@@ -167,9 +167,9 @@ class CustomStrategy(Strategy):
         described = self._schema.properties.get("status")
         if described is None or "status" not in obj:
             return []
-        found = validate(described, obj["status"])
-        causes = [each._replace(field=_in_status(each.field)) for each in found]
-        causes = new_causes(self._schema.raw, causes, obj, old)
+        found = violations(described, obj["status"])
+        inside = (each._replace(field=_in_status(each.field)) for each in found)
+        causes = new_causes(self._schema.raw, inside, obj, old)
         causes += check_scale_status(self.scale, obj) if self._has_scale else ()
         if self._rules is None:
             return causes
@@ -189,7 +189,7 @@ def _as_rules_see_it(obj: Object) -> Object:
 
 def _blocks(causes: list[Cause]) -> bool:
     """Return True if an object is too malformed to evaluate rules."""
-    return any(each.reason in _BLOCKING for each in causes)
+    return any(each.reason in _BLOCKING or each is MORE_ERRORS for each in causes)
 
 
 def _in_status(field: str) -> str:

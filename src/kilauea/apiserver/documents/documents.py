@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
-from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client import REGISTRY, CollectorRegistry, Metric, generate_latest
+from prometheus_client.registry import Collector
 
 from kilauea.apiserver import status
 from kilauea.apiserver.account_tokens import AUDIENCE, AccountTokens
@@ -32,6 +34,17 @@ _ANY_METHOD = re.compile(r"/|/apis(/[^/]+)?|/metrics|/openapi/.*|/(healthz|livez
 ISSUER, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 
 
+class _Collected(Collector):
+    """Metrics that were read before."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = list(metrics)
+
+    def collect(self) -> Iterable[Metric]:
+        """Return them."""
+        return self._metrics
+
+
 class Documents:
     """Responses at non-resource paths; discovery is cached until the kinds change."""
 
@@ -46,6 +59,7 @@ class Documents:
         self._kept: dict[tuple[str, str], bytes] = {}
         self._generation = (-1, -1)
         self._health = Health()
+        self._measuring: asyncio.Task[bytes] | None = None
         self.aggregator: Aggregator | None = None
         """The aggregated servers; None if no requests are proxied."""
 
@@ -54,17 +68,31 @@ class Documents:
         path = request.path.rstrip("/") or "/"
         if path.startswith("/openapi/"):
             made = await self._openapi.answer(path, request, self.aggregator)
+        elif path == "/metrics":
+            made = ApiResponse(200, await self._measured(), _METRICS)
         else:
             made = self._discovery(path, request) or self._other(path, request)
         if made is not None and request.method != "GET" and not _ANY_METHOD.fullmatch(path):
             raise status.wrong_method()
         return made
 
+    async def _measured(self) -> bytes:
+        """Return the metrics; requests that arrive while they are written get the same ones."""
+        if self._measuring is None:
+            self._measuring = asyncio.create_task(self._measure(), name="metrics")
+        return await asyncio.shield(self._measuring)
+
+    async def _measure(self) -> bytes:
+        """Read the metrics, and write them outside the event loop: thousands of kinds take seconds."""
+        try:
+            collected = [_Collected(each.collect()) for each in self.metrics]
+            return await asyncio.to_thread(lambda: b"".join(map(generate_latest, collected)))
+        finally:
+            self._measuring = None
+
     def _other(self, path: str, request: ApiRequest) -> ApiResponse | None:
         if path == "/version":
             return ApiResponse(200, msgspec.json.format(msgspec.json.encode(version_info()), indent=2))
-        if path == "/metrics":
-            return ApiResponse(200, b"".join(map(generate_latest, self.metrics)), _METRICS)
         if path in (ISSUER, KEYS) and self._backend.accounts is not None:
             return self._issuer(path, self._backend.accounts, request)
         if path == "/":

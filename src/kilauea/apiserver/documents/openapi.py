@@ -146,9 +146,11 @@ def _of_version(types: list[ResourceType], of_other: bytes | None) -> Making:
     yield
     if of_other is not None or not types:
         return of_other
-    document = _v3(types)
+    document = yield from _v3(types)
     schemas = document["components"]["schemas"]
-    document["components"]["schemas"] = {name: with_descriptions(name, raw) for name, raw in schemas.items()}
+    for name, raw in schemas.items():
+        schemas[name] = with_descriptions(name, raw)
+        yield
     return msgspec.json.encode(document)
 
 
@@ -162,14 +164,15 @@ def _index(types: Mapping[str, list[ResourceType]], hashes: dict[str, str], othe
     return msgspec.json.encode({"paths": paths})
 
 
-def _v3(types: list[ResourceType]) -> dict[str, Any]:
-    """Return the document of one group version, without the descriptions of built-in fields."""
+def _v3(types: list[ResourceType]) -> Generator[None, None, dict[str, Any]]:
+    """Generate the document of one group version, without the descriptions of built-in fields."""
     schemas: dict[str, Any] = {}
     paths: dict[str, Any] = {}
     for each in types:
         name = schema_name(each)
         schemas.update(_schemas_of(each, name))
         paths.update(_paths_of(each, name))
+        yield
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": kubernetes_version()},
@@ -185,12 +188,12 @@ def _v2(
     paths: dict[str, Any] = {}
     schemas: dict[str, Any] = {}
     for of_version in types.values():
-        document, custom = _v3(of_version), {schema_name(each) for each in of_version if each.is_custom}
+        document, custom = (yield from _v3(of_version)), {schema_name(each) for each in of_version if each.is_custom}
         paths |= {key: _v2_part(_v2_path(value)) for key, value in document["paths"].items()}
         for name, raw in document["components"]["schemas"].items():
             if name not in schemas:
                 schemas[name] = _v2_part(_v2_schema(in_older_form(raw) if name in custom else raw))
-        yield
+                yield
     own = {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": kubernetes_version()},
@@ -213,7 +216,14 @@ def _v2_json(types: Mapping[str, list[ResourceType]], others: list[Mapping[str, 
 def _v2_protobuf(types: Mapping[str, list[ResourceType]], others: list[Mapping[str, Any]]) -> Making:
     """Generate the OpenAPI v2 document as protobuf."""
     document, definitions = (yield from _v2(types, others)), []
+    theirs = {
+        name: (raw, each["messages"][name]) for each in reversed(others) for name, raw in each["definitions"].items()
+    }
     for name, schema in document["definitions"].items():
+        found, message = theirs.get(name, (None, b""))
+        if found is schema:
+            definitions.append(message)
+            continue
         raw = msgspec.json.decode(schema) if isinstance(schema, msgspec.Raw) else schema
         definitions.append(encode_definition(name, raw))
         yield

@@ -8,8 +8,9 @@ import re
 import ssl
 import zlib
 from asyncio.sslproto import SSLProtocol
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing, closing
+from functools import partial
 from urllib.parse import unquote
 
 from aiohttp import web
@@ -209,7 +210,7 @@ class Transport:
                 work.take_time()
                 await _stream(request, response, answer)
             else:
-                await _large(request, response, answer)
+                await _large(request, response, answer, partial(self._api.backend.reading_turns.pause, work.tenant))
         except ConnectionError:  # the client has disconnected
             response.force_close()
         return response
@@ -331,8 +332,13 @@ def _begin(answer: ApiResponse | WatchStream | TextStream) -> web.StreamResponse
     return response
 
 
-async def _large(request: web.BaseRequest, response: web.StreamResponse, answer: ApiResponse) -> None:
-    """Send a large response in pieces, compressed if the client accepts that."""
+async def _large(
+    request: web.BaseRequest,
+    response: web.StreamResponse,
+    answer: ApiResponse,
+    pause: Callable[[], Awaitable[None]],
+) -> None:
+    """Send a large response in pieces, compressed if the client accepts that, with a pause after each turn."""
     chunks: Iterable[bytes] = [answer.body] if isinstance(answer.body, bytes) else answer.body
     packs = "gzip" in request.headers.get("Accept-Encoding", "")
     packer = zlib.compressobj(1, wbits=_GZIP) if packs else None
@@ -340,7 +346,7 @@ async def _large(request: web.BaseRequest, response: web.StreamResponse, answer:
         response.headers["Content-Encoding"] = "gzip"
         response.headers["Vary"] = "Accept-Encoding"
     await response.prepare(request)
-    piece = TimeSlice(TURN)
+    piece = TimeSlice(pause, TURN)
     with closing(_Writer(request, response)) as writer:
         for chunk in chunks:
             data = await asyncio.to_thread(packer.compress, chunk) if packer is not None else chunk

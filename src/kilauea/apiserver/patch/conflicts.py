@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kilauea.apiserver.patch.fieldset import EMPTY, FieldSet, difference, intersection, path_text, paths, union
 from kilauea.apiserver.patch.managed import UPDATE, Managed, Manager
-from kilauea.apiserver.status import ApiFault, Cause, cause_dict
+from kilauea.apiserver.status import MOST_CHARACTERS, ApiFault, Cause, cause_dict
 
 Conflicts = dict[Manager, FieldSet]
 """The changed fields that each manager owns."""
@@ -33,12 +33,15 @@ def remaining(conflicts: Conflicts, allowed: FieldSet) -> Conflicts:
 
 
 class ApplyConflict(ApiFault):
-    """An apply would change fields of other managers; `causes` names each of them."""
+    """An apply would change fields of other managers; `causes` names them."""
 
     def __init__(self, conflicts: Conflicts) -> None:
-        listed = list(_listed(conflicts))
+        listed = list(_first(_listed(conflicts)))
+        count = sum(1 for owned in conflicts.values() for _ in paths(owned))
         self.causes = [Cause(field, "FieldManagerConflict", f"conflict with {words(owner)}") for owner, field in listed]
-        super().__init__(409, "Conflict", _message(listed), {"causes": [cause_dict(each) for each in self.causes]})
+        super().__init__(
+            409, "Conflict", _message(listed, count), {"causes": [cause_dict(each) for each in self.causes]}
+        )
 
 
 def _listed(conflicts: Conflicts) -> Iterator[tuple[Manager, str]]:
@@ -48,8 +51,18 @@ def _listed(conflicts: Conflicts) -> Iterator[tuple[Manager, str]]:
             yield manager, path_text(path)
 
 
-def _message(listed: list[tuple[Manager, str]]) -> str:
-    if len(listed) == 1:
+def _first(listed: Iterator[tuple[Manager, str]]) -> Iterator[tuple[Manager, str]]:
+    """Yield the fields that the answer names: paths may be as long as the object, and many have the same beginning."""
+    size = 0
+    for manager, field in listed:
+        yield manager, field
+        size += len(field)
+        if size > MOST_CHARACTERS:
+            return
+
+
+def _message(listed: list[tuple[Manager, str]], count: int) -> str:
+    if count == 1:
         manager, field = listed[0]
         return f"Apply failed with 1 conflict: conflict with {words(manager)}: {field}"
     lines = []
@@ -59,8 +72,10 @@ def _message(listed: list[tuple[Manager, str]]) -> str:
             lines.append(f"conflicts with {words(manager)}:")
         lines.append(f"- {field}")
         previous = manager
+    if count > len(listed):
+        lines.append("...")
     text = "\n".join(lines)
-    return f"Apply failed with {len(listed)} conflicts: {text}"
+    return f"Apply failed with {count} conflicts: {text}"
 
 
 def words(manager: Manager) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -28,9 +27,10 @@ from kilauea.apiserver.tables.columns import TableForm
 from kilauea.apiserver.tables.kinds import DEFAULT, forms
 from kilauea.apiserver.tables.table import table_of
 
-TURN = 200
-"""Rows of a table to build before yielding to other requests."""
-TURN_BYTES = 512 * 1024
+PART, PART_CELLS = 100, 2000
+"""Rows of a table to make at once, in a few milliseconds, and their cells: a definition may have thousands of columns.
+"""
+PART_BYTES = 512 * 1024
 """Bytes of the objects of these rows."""
 _INCLUDED = ("Metadata", "Object", "None")
 
@@ -75,29 +75,45 @@ def encode_table(
     return msgspec.json.encode(table)
 
 
-async def encode_long_table(call: Call, items: Sequence[Stored], metadata: dict[str, Any]) -> bytes:
-    """Return a `Table` of many objects, yielding to other requests in between."""
-    turns = _turns(items)
-    table = _table(call, next(turns), None)
-    for values in turns:
-        await asyncio.sleep(0)
-        table["rows"] += _table(call, values, None)["rows"]
-    table["metadata"] = metadata
-    return msgspec.json.encode(table)
+def long_table(call: Call, items: Sequence[Stored], metadata: dict[str, Any]) -> Iterator[bytes]:
+    """Yield the parts of a `Table` of many objects; each part is made when it is sent.
+
+    Raises:
+        ApiFault: the client asks for rows that do not exist (400).
+    """
+    form = _form(call)
+    parts = _parts(items, max(1, min(PART, PART_CELLS // len(form.columns))))
+    return _encoded_parts(call, _table(call, next(parts), None), parts, metadata)
 
 
-def _turns(items: Sequence[Stored]) -> Iterator[list[bytes]]:
-    """Yield the values of objects in batches for one turn each; at least one batch, which may be empty."""
+def _encoded_parts(
+    call: Call, first: dict[str, Any], others: Iterator[list[bytes]], metadata: dict[str, Any]
+) -> Iterator[bytes]:
+    rows = msgspec.json.encode(first.pop("rows"))
+    yield b'%b,"rows":%b' % (msgspec.json.encode({**first, "metadata": metadata})[:-1], rows[:-1])
+    for values in others:
+        yield b",%b" % msgspec.json.encode(_table(call, values, None)["rows"])[1:-1]
+    yield b"]}"
+
+
+def _parts(items: Sequence[Stored], rows: int) -> Iterator[list[bytes]]:
+    """Yield the values of objects in batches; at least one batch, which may be empty."""
     values: list[bytes] = []
     size = 0
     for stored in items:
         values.append(stored.value)
         size += len(values[-1])
-        if len(values) == TURN or size >= TURN_BYTES:
+        if len(values) == rows or size >= PART_BYTES:
             yield values
             values, size = [], 0
     if values or not items:
         yield values
+
+
+def _form(call: Call) -> TableForm:
+    """Return the form of tables of the kind of a call."""
+    resource = call.resource
+    return resource.table or forms().get((resource.group, resource.plural), DEFAULT)
 
 
 def _table(call: Call, values: list[bytes], form: TableForm | None) -> dict[str, Any]:
@@ -107,9 +123,7 @@ def _table(call: Call, values: list[bytes], form: TableForm | None) -> dict[str,
         raise status.bad_request(f"Unable to convert to Table as requested: {message}")
     version = view_of(call).api_version
     objects = [partial_object(value, version) if include == "Metadata" else value for value in values]
-    resource = call.resource
-    form = form or resource.table or forms().get((resource.group, resource.plural), DEFAULT)
-    table = table_of(form, [msgspec.json.decode(value) for value in values], call.backend.now())
+    table = table_of(form or _form(call), [msgspec.json.decode(value) for value in values], call.backend.now())
     table["apiVersion"] = version
     for row, value in zip(table["rows"], objects, strict=True):
         row["object"] = None if include == "None" else msgspec.Raw(value)

@@ -60,6 +60,10 @@ class Call:
         if self.turn is not None:
             self.turn.rest()
 
+    async def pause(self) -> None:
+        """Let other requests run, and wait for the next turn of a step of a long list or watch."""
+        await self.backend.reading_turns.pause(self.user.tenant)
+
     def end_turn(self) -> None:
         """Let other large writes begin after this one."""
         if self.turn is not None:

@@ -67,7 +67,7 @@ async def delete_collection(call: Call) -> ApiResponse | TextStream:
     options = _options(call)
     found = await find(call, read_options(call), await asked_selection(call))
     deleted = []
-    piece = TimeSlice(TURN, look=0)
+    piece = TimeSlice(call.pause, TURN, look=0)
     for stored in found.items:
         if piece.is_over(stored.length):  # objects with finalizers may need no write, and so no wait
             await piece.renew()
@@ -104,7 +104,7 @@ async def delete_object(
             raise call.not_found(name)
         current = Stored(current.key, await served_value(call, current.value), current.revision, current.created)
         old, obj = await call.aside(_decoded_twice, current.value)
-        _check_preconditions(call, old, options)
+        check_preconditions(call, old, options)
         attributes = call.attributes("DELETE", None, old, name)
         attributes.dry_run = attributes.dry_run or options.dry_run
         if not reviewed:
@@ -143,8 +143,12 @@ def _decoded_twice(value: bytes) -> tuple[Object, Object]:
     return decode(value), decode(value)
 
 
-def _check_preconditions(call: Call, old: Object, options: DeleteOptions) -> None:
-    """Check that the object has the UID and revision in the preconditions."""
+def check_preconditions(call: Call, old: Object, options: DeleteOptions) -> None:
+    """Check that the object has the UID and revision in the preconditions.
+
+    Raises:
+        ApiFault: it does not (409).
+    """
     metadata = old["metadata"]
     for field, label, wanted, fate in (
         ("uid", "UID", options.uid, "deleted and then recreated"),

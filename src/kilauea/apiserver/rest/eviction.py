@@ -10,12 +10,13 @@ import msgspec
 from kilauea.api.meta import LabelSelector
 from kilauea.api.selectors import matches, selector_of
 from kilauea.apiserver import status
+from kilauea.apiserver.negotiation import header_of
 from kilauea.apiserver.patch import track_update
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.body import read_typed
 from kilauea.apiserver.rest.call import Call, Object
-from kilauea.apiserver.rest.delete_options import delete_options
-from kilauea.apiserver.rest.deleting import delete_object
+from kilauea.apiserver.rest.delete_options import DeleteOptions, delete_options
+from kilauea.apiserver.rest.deleting import check_preconditions, delete_object
 from kilauea.apiserver.rest.dynamic import ask_dynamically
 from kilauea.apiserver.rest.objects import decode, encode, metadata_of
 from kilauea.apiserver.rest.pods import change_pod, pod_call
@@ -44,46 +45,77 @@ async def evict(call: Call) -> ApiResponse:
     if metadata_of(body).get("name") != name:
         raise status.bad_request("name in URL does not match name in Eviction object")
     pods = pod_call(call, name)
-    stored = call.backend.store.get(pods.key)
-    if stored is None:
+    if call.backend.store.get(pods.key) is None:
         raise pods.not_found()
     attributes = call.attributes("CREATE", body, None, name)
     await ask_dynamically(call, attributes)
     options = delete_options(body.get("deleteOptions") or {})
     options = replace(options, dry_run=options.dry_run or call.dry_run())
-    pod = decode(stored.value)
-    if not _needs_no_budget(pod):
-        await _take_from_budget(pods, pod, options.dry_run)
-    if not options.dry_run:
-        await change_pod(pods, partial(_marked, call.backend.timestamp()))
-    await delete_object(pods, name, options, reviewed=True)
-    return ApiResponse(201, status.encode(status.status("Success", 201)))
+    for _ in range(TRIES):
+        stored = call.backend.store.get(pods.key)
+        if stored is None:
+            raise pods.not_found()
+        pod = decode(stored.value)
+        check_preconditions(pods, pod, options)
+        needed = replace(options, uid=pod["metadata"]["uid"])
+        if await _depends_on_state(pods, pod, options.dry_run):
+            needed = replace(needed, revision=str(stored.revision))
+        try:
+            await _delete(pods, pod, needed)
+        except ApiFault as fault:
+            if fault.code != 409:
+                raise
+            continue  # the pod has changed or was replaced: its budget decides again
+        return ApiResponse(201, status.encode(status.status("Success", 201)))
+    raise pods.conflict()
 
 
-def _marked(now: str, pod: Object) -> Object:
-    """Return the pod with the condition DisruptionTarget."""
+async def _delete(call: Call, pod: Object, options: DeleteOptions) -> None:
+    """Mark a pod, unless it is marked already, and delete it.
+
+    Raises:
+        ApiFault: it is not the one that the options name (409).
+    """
+    if not options.dry_run and not _is_marked(pod):
+        value = await change_pod(call, partial(_marked, call, options))
+        if options.revision:
+            options = replace(options, revision=header_of(value).metadata.resource_version)
+    await delete_object(call, call.info.name, options, reviewed=True)
+
+
+def _is_marked(pod: Object) -> bool:
+    """Return True if a pod has the condition of an earlier eviction, or of one at the same time."""
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any(all(each.get(key) == _TARGET[key] for key in ("type", "status", "reason")) for each in conditions)
+
+
+def _marked(call: Call, options: DeleteOptions, pod: Object) -> Object:
+    """Return the pod with the condition DisruptionTarget, if it is the one that the options name."""
+    check_preconditions(call, pod, options)
     state = pod.setdefault("status", {})
     others = [each for each in state.get("conditions") or [] if each.get("type") != "DisruptionTarget"]
-    state["conditions"] = [*others, {**_TARGET, "lastTransitionTime": now}]
+    state["conditions"] = [*others, {**_TARGET, "lastTransitionTime": call.backend.timestamp()}]
     return pod
 
 
-def _needs_no_budget(pod: Object) -> bool:
-    """Return True if a pod is not running or already terminating, so that its eviction needs no budget."""
-    phase = (pod.get("status") or {}).get("phase", "")
-    return phase in ("Succeeded", "Failed", "Pending", "") or bool(pod["metadata"].get("deletionTimestamp"))
+async def _depends_on_state(call: Call, pod: Object, dry_run: bool) -> bool:
+    """Count the eviction against the pod's budget, unless it needs none.
 
-
-async def _take_from_budget(call: Call, pod: Object, dry_run: bool) -> None:
-    """Count the eviction against the pod's budget.
+    Returns:
+        True if it needs none only as long as the pod does not change, as it has not started or is not ready.
 
     Raises:
         ApiFault: the budget allows none (429), or the pod has several budgets (500).
     """
+    phase = (pod.get("status") or {}).get("phase", "")
+    if phase in ("Succeeded", "Failed") or pod["metadata"].get("deletionTimestamp"):
+        return False
+    if phase in ("Pending", ""):
+        return True
     for _ in range(TRIES):
         budgets = _budgets_of(call, pod)
         if not budgets:
-            return
+            return False
         if len(budgets) > 1:
             raise status.internal(
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
@@ -91,10 +123,10 @@ async def _take_from_budget(call: Call, pod: Object, dry_run: bool) -> None:
         current = budgets[0]
         budget = decode(current.value)
         if _is_unready(pod) and _spares_unready(budget):
-            return
+            return True
         _disrupt(call, budget, pod["metadata"]["name"])
         if dry_run:
-            return
+            return False
         budget["metadata"]["managedFields"] = track_update(
             decode(current.value), budget, "kube-apiserver", builtin_schema("policy", "v1", "PodDisruptionBudget"),
             "policy/v1", call.backend.timestamp(), subresource="status",
@@ -103,7 +135,7 @@ async def _take_from_budget(call: Call, pod: Object, dry_run: bool) -> None:
             await call.backend.store.write(current.key, current.revision, partial(encode, budget))
         except Conflict:
             continue
-        return
+        return False
     raise call.conflict()
 
 

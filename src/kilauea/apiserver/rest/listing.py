@@ -15,7 +15,7 @@ import msgspec
 from kilauea.apiserver import status
 from kilauea.apiserver.negotiation import PARTIAL, PARTIAL_LIST, TABLE, View, check_form, partial_object
 from kilauea.apiserver.request import YAML, ApiResponse, Listing, TextStream
-from kilauea.apiserver.rest.answers import encode_long_table, view_of
+from kilauea.apiserver.rest.answers import long_table, view_of
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import EXACT, ListOptions, encode_token, read_options, wait_for_revision
 from kilauea.apiserver.rest.versions import served_items
@@ -31,6 +31,8 @@ LONG_SELECTOR = 16 * 1024
 """Characters of selectors from which they are parsed outside the event loop."""
 TURN = 0.02
 """Seconds of CPU time for which objects are matched with a selector before other requests have their turn."""
+EVENTS = 2_000
+"""Events to read in a turn for a list of the past, in a few milliseconds."""
 
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -87,8 +89,7 @@ async def list_response(call: Call, found: Found) -> ApiResponse | TextStream:
     view, resource = view_of(call), call.resource
     check_form(view, resource.group, resource.kind_of_list, of_list=True, is_custom=resource.is_custom)
     if view.form == TABLE:
-        body = await encode_long_table(call, found.items, found.metadata())
-        return ApiResponse(200, body, view.media)
+        return ApiResponse(200, long_table(call, found.items, found.metadata()), view.media)
     partial = view if view.form == PARTIAL else None
     if view.media != YAML:
         as_stored = call.resource.is_served_as_stored and not partial and not found.token
@@ -123,7 +124,7 @@ async def find(call: Call, options: ListOptions, selection: Selection) -> Found:
     if name and (call.namespace or not call.resource.namespaced):
         return await _single(call, name, selection)
     if selection.is_everything:
-        page = _page(call, options, prefix, options.after_key, options.limit)
+        page = await _page(call, options, prefix, options.after_key, options.limit)
         token = encode_token(page.revision, page.next_key, prefix) if page.next_key else ""
         return Found(page.items, page.revision, token, page.remaining)
     return await _selected(call, options, selection, prefix)
@@ -146,10 +147,10 @@ async def _in_version_of_fields(call: Call, selection: Selection, items: list[St
 
 async def _selected(call: Call, options: ListOptions, selection: Selection, prefix: str) -> Found:
     """Return objects that match a selection; read pages until the limit is reached."""
-    page = _page(call, options, prefix, options.after_key, 0)
+    page = await _page(call, options, prefix, options.after_key, 0)
     seen = await _in_version_of_fields(call, selection, page.items)
     items: list[Stored] = []
-    piece = TimeSlice(TURN)
+    piece = TimeSlice(call.pause, TURN)
     for stored in seen:
         if piece.is_over(stored.length):
             await piece.renew()
@@ -160,13 +161,18 @@ async def _selected(call: Call, options: ListOptions, selection: Selection, pref
     return Found(items, page.revision)
 
 
-def _page(call: Call, options: ListOptions, prefix: str, after_key: str, limit: int) -> Page:
+async def _page(call: Call, options: ListOptions, prefix: str, after_key: str, limit: int) -> Page:
     """Return one page from the store, at the requested revision."""
     at = options.revision if options.match == EXACT else None
     if options.at_revision > 0:
         at = options.at_revision
+    store, earlier = call.backend.store, None
     try:
-        return call.backend.store.list(prefix, limit=limit or None, after_key=after_key or None, at_revision=at)
+        if at is not None and at < store.revision:
+            earlier = store.earlier(prefix, after_key, at)
+            while earlier.read(EVENTS):
+                await call.pause()
+        return store.list(prefix, limit=limit or None, after_key=after_key or None, at_revision=at, earlier=earlier)
     except Expired as error:
         if options.at_revision > 0:
             raise status.expired(_TOO_OLD, encode_token(-1, after_key, prefix)) from error

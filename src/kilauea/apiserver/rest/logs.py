@@ -139,16 +139,14 @@ async def _read_log(call: Call) -> ApiResponse | TextStream:
 async def _answer(call: Call, reader: LogReader, options: _Options) -> ApiResponse | TextStream:
     """Return a complete log if it is short, or a stream otherwise."""
     text, first, follow = _Text(options), b"", call.request.flag("follow") is True
-    turn = partial(call.backend.log_turns.take, call.user.tenant)
+    turn = partial(call.backend.reading_turns.pause, call.user.tenant)
     for _ in reader.begin():
-        await asyncio.sleep(0)
         await turn()
     while len(first) < WHOLE and not text.is_full:
         entries = reader.read()
         first += text.of(entries)
         if not entries or reader.ended:
             break
-        await asyncio.sleep(0)
         await turn()
     else:
         if not text.is_full:

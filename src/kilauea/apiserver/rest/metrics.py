@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,7 +40,7 @@ async def metrics(call: Call) -> ApiResponse:
         if not selector or matches(selector, item["metadata"].get("labels") or {}):
             items.append(item)
         if number % turn == 0:
-            await asyncio.sleep(0)
+            await call.pause()
     head = {"kind": call.resource.kind_of_list, "apiVersion": f"{GROUP}/{VERSION}", "metadata": {}}
     return ApiResponse(200, msgspec.json.encode({**head, "items": items}))
 

@@ -43,6 +43,9 @@ _ANY_FINALIZERS = frozenset(
 )
 """Groups whose objects can have any finalizer without a domain."""
 
+MOST_TOLD = 100
+"""Controllers beyond the first that are told of, each with all owners."""
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -300,12 +303,13 @@ def _check_owners(owners: list[Object]) -> list[Cause]:
     if len(owners) < 2:
         return causes
     controllers = [f"{each.get('kind', '')}/{each.get('name', '')}" for each in owners if each.get("controller")]
-    for name in controllers[1:]:
+    told = [_told(each) for each in owners] if len(controllers) > 1 else []
+    for name in controllers[1 : MOST_TOLD + 1]:
         detail = (
             "Only one reference can have Controller set to true. Found "
             f'"true" in references for {controllers[0]} and {name}'
         )
-        causes.append(invalid_value(path, [_told(each) for each in owners], detail))
+        causes.append(invalid_value(path, told, detail))
     return causes
 
 

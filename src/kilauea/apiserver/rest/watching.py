@@ -77,7 +77,7 @@ async def _in_protobuf(
                 if size >= LIGHT_JSON:
                     yield done
                     done, size = [], 0
-                    await asyncio.sleep(0)
+                    await call.pause()
             if done:
                 yield done
 
@@ -102,7 +102,7 @@ async def _stream(call: Call, options: ListOptions, selection: Selection) -> Asy
             found = await find(call, ListOptions(), selection)
             start = found.revision
             items = await served_items(call, found.items)
-            async with aclosing(_batched(frames.added(each) for each in items)) as batches:
+            async with aclosing(_batched(call, (frames.added(each) for each in items))) as batches:
                 async for batch in batches:
                     yield batch
             if options.initial_events and options.bookmarks:
@@ -149,12 +149,15 @@ async def _events(
                     return
                 alarm = loop.call_at(min(end, loop.time() + between), watcher.interrupt)
                 continue
+            if watcher.is_behind:
+                await call.pause()
             events = await _served(call, events)
             if len(events) == 1:
                 if (frame := frames.event(events[0])) is not None:
                     yield [frame]
                 continue
-            async with aclosing(_batched(frame for frame in map(frames.event, events) if frame is not None)) as batches:
+            made = (frame for frame in map(frames.event, events) if frame is not None)
+            async with aclosing(_batched(call, made)) as batches:
                 async for batch in batches:
                     yield batch
     finally:
@@ -174,13 +177,13 @@ async def _served(call: Call, events: list[Event]) -> list[Event]:
     ]
 
 
-async def _batched(frames: Iterable[Frame]) -> AsyncGenerator[Sequence[Frame], None]:
+async def _batched(call: Call, frames: Iterable[Frame]) -> AsyncGenerator[Sequence[Frame], None]:
     """Yield frames in batches of moderate size; other requests have their turn between them.
 
     A table or an object in protobuf takes a hundred times as long as the stored bytes.
     """
     pending: list[Frame] = []
-    size, piece = 0, TimeSlice(TURN)
+    size, piece = 0, TimeSlice(call.pause, TURN)
     for frame in frames:
         pending.append(frame)
         size += len(frame.object)

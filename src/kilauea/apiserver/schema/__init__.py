@@ -21,7 +21,7 @@ from kilauea.apiserver.schema.nodes import Schema
 from kilauea.apiserver.schema.reading import DecodeError, forget_empty, read_builtin
 from kilauea.apiserver.schema.repeated import fields_in_order, repeated_fields
 from kilauea.apiserver.schema.unknown import prune, unknown_field, unknown_fields
-from kilauea.apiserver.schema.validation import validate
+from kilauea.apiserver.schema.validation import validate, violations
 
 __all__ = [
     "DecodeError",
@@ -46,4 +46,5 @@ __all__ = [
     "unknown_field",
     "unknown_fields",
     "validate",
+    "violations",
 ]

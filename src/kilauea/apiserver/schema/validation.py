@@ -14,7 +14,7 @@ import msgspec
 from kilauea.apiserver.schema.accepting import PLAIN, Test, applied, make_tests
 from kilauea.apiserver.schema.formats import matches_format
 from kilauea.apiserver.schema.nodes import RESOURCE_FIELDS, Schema
-from kilauea.apiserver.status import Cause
+from kilauea.apiserver.status import Cause, first_causes
 
 Raw = Mapping[str, Any]
 Check = Callable[[Raw, Any, str], Iterator[Cause]]
@@ -25,8 +25,15 @@ _INT_RANGES = {"int32": 2**31, "int64": 2**63}
 
 
 def validate(schema: Schema, obj: Any) -> list[Cause]:
-    """Return the errors in a custom resource: values that its schema does not allow, and duplicate items."""
-    return [] if isinstance(obj, dict) and _accepts(schema, obj) else causes(schema, obj)
+    """Return the first errors in a custom resource: values that its schema does not allow, and duplicate items."""
+    return first_causes(violations(schema, obj))
+
+
+def violations(schema: Schema, obj: Any) -> Iterator[Cause]:
+    """Yield all errors in a custom resource, of which there may be as many as it has values."""
+    if not isinstance(obj, dict) or not _accepts(schema, obj):
+        yield from _check(schema.raw, obj, "")
+        yield from _duplicates(schema.raw, obj, "")
 
 
 def causes(schema: Schema, obj: Any) -> list[Cause]:

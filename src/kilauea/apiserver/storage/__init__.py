@@ -6,7 +6,7 @@ objects; values are opaque bytes. Each write gets the next revision of the store
 
 from kilauea.apiserver.storage.datafile import remedy
 from kilauea.apiserver.storage.errors import Conflict, Expired, Missing, StorageError, TooNew, WriteFailed
-from kilauea.apiserver.storage.history import Retention
+from kilauea.apiserver.storage.history import Earlier, Retention
 from kilauea.apiserver.storage.records import Durability, Event, Kind, Page, Stored
 from kilauea.apiserver.storage.store import Store
 from kilauea.apiserver.storage.watch import Watcher
@@ -14,6 +14,7 @@ from kilauea.apiserver.storage.watch import Watcher
 __all__ = [
     "Conflict",
     "Durability",
+    "Earlier",
     "Event",
     "Expired",
     "Kind",

@@ -95,6 +95,47 @@ class Ring:
         del self.events[:count]
 
 
+class Earlier:
+    """What differs at an earlier revision from now: found event by event, of which there can be tens of thousands.
+
+    Args:
+        ring: the events of a resource.
+        prefix: the prefix of the keys of the objects.
+        after_key: the key after which objects are of interest.
+        revision: the earlier revision.
+
+    Attributes:
+        then: the objects that differ, as of then; None for those that did not exist.
+        grown: the number of objects that there are more now.
+    """
+
+    def __init__(self, ring: Ring, prefix: str, after_key: str, revision: int) -> None:
+        self.revision = revision
+        self.then: dict[str, Stored | None] = {}
+        self.grown = 0
+        self._after_key = after_key
+        self._ring = ring
+        self._prefix = prefix
+        self._seen = revision
+
+    def read(self, most: int | None = None) -> bool:
+        """Read the following events, at most so many; return False if these were all.
+
+        Raises:
+            Expired: some of them were dropped.
+        """
+        events = self._ring.after(self._seen, most)
+        if not events:
+            return False
+        self._seen = events[-1].revision
+        for event in events:
+            key = event.now.key
+            if key > self._after_key and covers(self._prefix, key):
+                self.then.setdefault(key, event.before)
+                self.grown += (event.before is None) - (event.kind == "deleted")
+        return len(events) == most
+
+
 class History:
     """The rings of all resources; `revision` is the newest in them, `floor` the newest dropped one."""
 
@@ -142,8 +183,8 @@ class History:
         if self._size > self._retention.size or self.revision >= self._next_check:
             self._forget()
 
-    def undone(self, prefix: str, revision: int) -> dict[str, Stored | None]:
-        """Return the objects that differ at an earlier revision, as of then; None for those that did not exist.
+    def earlier(self, prefix: str, after_key: str, revision: int) -> Earlier:
+        """Return what differs at an earlier revision, of which nothing has been read yet.
 
         Raises:
             Expired: the revision is older than the history, or was superseded too long ago.
@@ -151,11 +192,7 @@ class History:
         self._let_lists_expire()
         if revision <= self._expired:
             raise Expired(revision, self._expired + 1)
-        then: dict[str, Stored | None] = {}
-        for event in self.ring(prefix).after(revision):
-            if covers(prefix, event.key):
-                then.setdefault(event.key, event.before)
-        return then
+        return Earlier(self.ring(prefix), prefix, after_key, revision)
 
     def _let_lists_expire(self) -> None:
         before = self._clock() - self._retention.seconds

@@ -9,6 +9,7 @@ from kilauea.apiserver.storage.ordered import Ordered
 from kilauea.apiserver.storage.records import Event, Page, Stored, resource_of
 
 _key = attrgetter("key")
+NOTHING: Mapping[str, Stored | None] = {}
 _LAST = "\U0010ffff"
 """Sorts after all keys."""
 
@@ -50,30 +51,35 @@ class Objects:
         return {resource: ordered.count("", _LAST) for resource, ordered in self._resources.items()}
 
     def page(
-        self, prefix: str, revision: int, then: Mapping[str, Stored | None], after_key: str | None, limit: int | None
+        self,
+        prefix: str,
+        revision: int,
+        after_key: str | None,
+        limit: int | None,
+        then: Mapping[str, Stored | None] = NOTHING,
+        grown: int = 0,
     ) -> Page:
         """Return objects under a prefix and after a key, as of a revision.
 
         Args:
             prefix: ends in `/`.
             revision: the revision of the page.
-            then: the objects that differed at the revision, as of then; None for those that did not exist.
             after_key: the last key of the previous page.
             limit: the maximum number of objects.
+            then: the objects after that key that differed at the revision, as of then; None for those that did not
+                exist.
+            grown: the number of objects after that key that there are more now than at the revision.
         """
         ordered = self._resources.get(resource_of(prefix))
         if ordered is None:
             return Page([], revision, 0, None)
         first = prefix if after_key is None else max(prefix, after_key + "\0")
         end = prefix[:-1] + chr(ord("/") + 1)
-        if then:
-            then = {key: stored for key, stored in then.items() if first <= key < end}
         if limit is None:
             return Page(_merged(ordered.between(first, end), then), revision, 0, None)
         # Enough current objects that at least `limit` are left without those that differed.
         items = _merged(ordered.between(first, end, limit + len(then)), then)[:limit]
-        more = sum(stored is not None for stored in then.values()) - sum(ordered.get(key) is not None for key in then)
-        remaining = ordered.count(first, end) + more - len(items)
+        remaining = ordered.count(first, end) - grown - len(items)
         return Page(items, revision, remaining, items[-1].key if items and remaining else None)
 
 

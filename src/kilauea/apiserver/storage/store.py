@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 
 from kilauea.api.ports import is_kept_decoded
 from kilauea.apiserver.storage.errors import Conflict, Missing, StorageError, TooNew, WriteFailed
-from kilauea.apiserver.storage.history import CHECK_EVERY, History, Retention
+from kilauea.apiserver.storage.history import CHECK_EVERY, Earlier, History, Retention
 from kilauea.apiserver.storage.log import RevisionLog, Row, row
 from kilauea.apiserver.storage.objects import Objects
 from kilauea.apiserver.storage.records import Durability, Event, Page, Stored
@@ -26,7 +26,6 @@ from kilauea.apiserver.storage.watch import Watcher, Watchers
 from kilauea.apiserver.storage.writer import Committed, Failed, LogWriter, Writer
 
 log = logging.getLogger(__name__)
-NOTHING: Mapping[str, Stored | None] = {}
 
 
 @dataclass(slots=True)
@@ -164,7 +163,13 @@ class Store:
         return self._history.ring(prefix).newest
 
     def list(
-        self, prefix: str, *, limit: int | None = None, after_key: str | None = None, at_revision: int | None = None
+        self,
+        prefix: str,
+        *,
+        limit: int | None = None,
+        after_key: str | None = None,
+        at_revision: int | None = None,
+        earlier: Earlier | None = None,
     ) -> Page:
         """Return objects under a prefix in the order of their keys.
 
@@ -173,6 +178,7 @@ class Store:
             limit: the maximum number of objects.
             after_key: begin after this key: `next_key` of the previous page.
             at_revision: the revision of the objects: `revision` of the previous page. The newest if None.
+            earlier: what differs at that revision, as far as it has been read; None if nothing has.
 
         Raises:
             Expired: the revision is older than the history.
@@ -181,8 +187,19 @@ class Store:
         revision = self.revision if at_revision is None else at_revision
         if revision > self.revision:
             raise TooNew(revision, self.revision)
-        then = self._history.undone(prefix, revision) if revision < self.revision else NOTHING
-        return self._objects.page(prefix, revision, then, after_key, limit)
+        if revision == self.revision:
+            return self._objects.page(prefix, revision, after_key, limit)
+        earlier = earlier or self.earlier(prefix, after_key, revision)
+        earlier.read()
+        return self._objects.page(prefix, revision, after_key, limit, earlier.then, earlier.grown)
+
+    def earlier(self, prefix: str, after_key: str | None, revision: int) -> Earlier:
+        """Return what differs at an earlier revision, to be read in steps before a list of that revision.
+
+        Raises:
+            Expired: the revision is older than the history.
+        """
+        return self._history.earlier(prefix, after_key or "", revision)
 
     def sizes(self) -> dict[str, int]:
         """Return the number of objects of each resource, by the prefix of their keys."""

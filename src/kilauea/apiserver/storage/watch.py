@@ -75,6 +75,11 @@ class Watcher:
         """The revision up to which all events have been returned, for bookmarks."""
         return self._seen if self._waiting is None else max(self._seen, self._history.revision)
 
+    @property
+    def is_behind(self) -> bool:
+        """True if more events follow those returned last."""
+        return self._more
+
     def __aiter__(self) -> Watcher:
         return self
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from types import TracebackType
 from typing import NamedTuple
@@ -13,7 +14,16 @@ LONGEST_HEAD = 64 * 1024
 """Maximum bytes of the status line and the headers of a response."""
 CHUNKS_AT_ONCE = 100
 """Chunks after which other requests have their turn: thousands of small ones may be read at once."""
+PART = 64 * 1024
+"""Bytes of small chunks that are joined."""
+_LONGEST_SIZE = 64
+"""Bytes in which the size of a chunk is looked for."""
+MOST_INTERIM = 5
+"""The maximum number of responses that announce another one."""
 SWITCHED = 101
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""Characters that no header may have; a server that passes them on could be made to send another header."""
 _WITHOUT_BODY = (204, 304)
 
 
@@ -77,11 +87,14 @@ async def exchange(
             raise ExchangeError("a header has a line break")
         about = ["Connection: Upgrade", f"Upgrade: {upgrade}"] if upgrade else ["Connection: close"]
         await connection.write("\r\n".join([*lines, *about, "", ""]).encode() + body)
-        status, received = await reader.head()
-        while 100 <= status < 200:
+        for _ in range(MOST_INTERIM + 1):
+            status, received = await reader.head()
             if status == SWITCHED and upgrade:
                 return Switched(received, reader.left())
-            status, received = await reader.head()
+            if status >= 200:
+                break
+        else:
+            raise ExchangeError("too many 1xx informational responses")
     except BaseException:
         await connection.close()
         raise
@@ -122,14 +135,20 @@ async def _body(
 ) -> AsyncGenerator[bytes, None]:
     try:
         if length is None and "chunked" in headers.get("transfer-encoding", "").lower():
-            chunks = 0
+            chunks, pending = 0, bytearray()
             while size := await reader.chunk_size():
                 async for part in reader.exactly(size):
-                    yield part
+                    pending += part
+                    # Each part that is sent costs a hundred times as much as a chunk of a few bytes.
+                    if len(pending) >= PART or not reader.has_next_chunk():
+                        yield bytes(pending)
+                        pending.clear()
                 await reader.line()
                 chunks += 1
                 if chunks % CHUNKS_AT_ONCE == 0:
                     await asyncio.sleep(0)
+            if pending:
+                yield bytes(pending)
             return
         text = headers.get("content-length", "")
         if length is None and text.isascii() and text.isdigit():
@@ -169,7 +188,7 @@ class _Reader:
     async def head(self) -> tuple[int, list[tuple[str, str]]]:
         """Return the status code and headers."""
         first = (await self.line()).split(None, 2)
-        if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not (first[1].isdigit() and len(first[1]) == 3):
+        if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not re.fullmatch(rb"[1-9]\d\d", first[1]):
             raise ExchangeError("malformed HTTP response")
         headers, size = [], 0
         while line := await self.line():
@@ -177,9 +196,10 @@ class _Reader:
             if size > LONGEST_HEAD:
                 raise ExchangeError("the head of the answer is too long")
             name, colon, value = line.decode("latin-1").partition(":")
-            if not colon:
+            value = value.strip()
+            if not colon or not _NAME.fullmatch(name) or _CONTROL.search(value):
                 raise ExchangeError("malformed HTTP response")
-            headers.append((name.strip().lower(), value.strip()))
+            headers.append((name.lower(), value))
         return int(first[1]), headers
 
     async def chunk_size(self) -> int:
@@ -192,6 +212,12 @@ class _Reader:
         if size < 0:
             raise ExchangeError("malformed HTTP response")
         return size
+
+    def has_next_chunk(self) -> bool:
+        """Return True if the end of a chunk and the beginning of the next one have been read."""
+        first = self._left.find(b"\n", 0, _LONGEST_SIZE)
+        second = self._left.find(b"\n", first + 1, first + _LONGEST_SIZE)
+        return 0 <= first < second < len(self._left) - 1
 
     async def exactly(self, count: int) -> AsyncGenerator[bytes, None]:
         """Yield this many bytes, or fewer if the connection ends."""

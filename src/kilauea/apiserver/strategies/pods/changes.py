@@ -25,6 +25,10 @@ _IMMUTABLE = (
 )
 _NO_NEW_GATES = "only deletion is allowed, but found new scheduling gate '{}'"
 _ONLY_MORE = "only additions are allowed (no mutations or deletions)"
+MOST_COMPARED = 300
+"""Lines of the specifications of two pods that are compared to tell their differences."""
+_CONTEXT = 3
+"""Equal lines that are told around a difference."""
 _KUBELET_CONDITIONS = frozenset(
     ("PodScheduled", "Ready", "Initialized", "ContainersReady", "PodReadyToStartContainers", "DisruptionTarget")
 )
@@ -153,9 +157,18 @@ def _fixed_part(spec: Object, before: Object) -> bytes:
 
 
 def _differences(before: bytes, after: bytes) -> str:
-    """Return the lines that differ between two JSON texts, in the format of `diff -u`."""
+    """Return the lines that differ between two JSON texts, in the format of `diff -u`.
+
+    Of long texts, only the first differences are told: the time for all grows with the square of the length.
+    """
     old, new = (msgspec.json.format(each, indent=1).decode().splitlines() for each in (before, after))
-    return "\n".join([*unified_diff(old, new, lineterm="")][2:]) + "\n"
+    more = []
+    if max(len(old), len(new)) > MOST_COMPARED:
+        same = next((at for at, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), len(old))
+        part = slice(max(0, same - _CONTEXT), same + MOST_COMPARED)
+        more = ["..."] if max(len(old), len(new)) > part.stop else []
+        old, new = old[part], new[part]
+    return "\n".join([*[*unified_diff(old, new, lineterm="", n=_CONTEXT)][2:], *more]) + "\n"
 
 
 def check_pod_status(obj: Object, old: Object) -> list[Cause]:

@@ -272,7 +272,6 @@ def test_a_long_selector_is_read_while_others_have_their_turn(api: Api) -> None:
 @pytest.mark.parametrize(
     "accept",
     [
-        "application/json;as=Table;v=v1;g=meta.k8s.io",
         "application/vnd.kubernetes.protobuf",
         "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
     ],

@@ -143,6 +143,13 @@ def role() -> bytes:
     return json.dumps({"metadata": {"generateName": "wide-"}, "rules": [rule]}).encode()
 
 
+def controllers() -> bytes:
+    """An object with thousands of controllers; the error about each of them shows all."""
+    kind = {"apiVersion": "v1", "kind": "ConfigMap", "controller": True}
+    owners = [{**kind, "name": f"none-{number}", "uid": f"u{number}"} for number in range(8000)]
+    return json.dumps({"metadata": {"generateName": "owned-", "ownerReferences": owners}}).encode()
+
+
 def merged_lists(server: Process) -> None:
     def finalizers(start: int) -> bytes:
         names = [f"example.com/f{number}" for number in range(start, start + 5000)]
@@ -387,6 +394,7 @@ ATTACKS: dict[str, Attack] = {
     "changes of a large pod": changes_of_a_large_pod,
     "watches of the past": watches_of_the_past,
     "many owners": many_owners,
+    "many controllers": send("POST", MAPS, controllers()),
     "all ports of the nodes": all_node_ports,
     "large heads": large_heads,
     "half requests": half_requests,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kilauea.apiserver.crd.names import Names
+from kilauea.apiserver.crd.names import Names, Taken
 
 
 def definition(plural: str, accepted: bool = True, **names: Any) -> dict[str, Any]:
@@ -17,8 +17,8 @@ def test_names_are_taken_by_others_only() -> None:
     late = definition("plants", accepted=False, singular="tree", kind="Bushes", shortNames=["t", "p"])
     names = Names([first, second, late])
     for each in (first, second):
-        assert names.by_others(each) == (set(), set())
-    assert names.by_others(late) == ({"tree", "t"}, {"Bushes"})
+        assert names.by_others(each) == Taken(frozenset(), frozenset())
+    assert names.by_others(late) == Taken(frozenset({"tree", "t"}), frozenset({"Bushes"}))
 
 
 def test_a_name_that_two_have_is_taken_for_both() -> None:

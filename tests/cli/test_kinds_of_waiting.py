@@ -53,6 +53,14 @@ def test_the_cause_is_named_with_its_numbers_and_its_fix_starts_the_job(case: Ca
     assert started(docs, case.conf, tmp_path) >= case.starts
 
 
+def test_a_pod_of_the_default_scheduler_is_named_as_a_pod_and_not_by_its_inner_group(tmp_path: Path) -> None:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    assert run("explain pod/p", [*nodes(), pod], "", tmp_path).startswith("Pod default/p starts in this cycle.")
+    table = run("plan", [*nodes(), pod], "", tmp_path)
+    assert ["-", "1", "1", "1", "default/p"] in [line.split() for line in table.splitlines()]
+
+
 @pytest.mark.parametrize("words", ["job j", "job/j", "vj/j", "podgroup j-default-j", "pg/j-default-j", "po/j-w-0"])
 def test_a_job_is_found_by_each_of_its_names(words: str, tmp_path: Path) -> None:
     assert "Job default/j (pod group j-default-j) waits" in run(

@@ -74,7 +74,7 @@ def conclude(session: Session, *, reasons: bool = True) -> Plan:
         tuple(session.report.released.values()),
         groups(session, ignored),
         queues(session, conditions(faults)),
-        tuple(pending(session) if reasons else _promised(session, promises)),
+        tuple([*pending(session), *_homeless(session)] if reasons else _promised(session, promises)),
         (*session.findings, *findings(faults), *findings_of_ignored(session, ignored)),
     )
 
@@ -179,15 +179,13 @@ def _with_devices(amounts: Mapping[str, float] | None, devices: Mapping[str, int
 
 
 def pending(session: Session) -> list[Pending]:
-    """All waiting tasks with their reasons, in the order of jobs and tasks."""
+    """The waiting tasks of the session's jobs with their reasons, in the order of jobs and tasks."""
     beyond, closest = OutOfReach(session), Closest(session)
-    out = [
+    return [
         closest.told(beyond.first(_pending(session, job, task)))
         for job in session.waiting_jobs()
         for task in _waiting(job)
     ]
-    out.extend(_homeless(session))
-    return out
 
 
 def _promised(session: Session, promises: Iterable[Nomination]) -> Iterator[Pending]:

@@ -281,7 +281,9 @@ def _starting(plan: Plan, state: ClusterState, owners: Owners, wide: bool) -> li
         pods[job.queue] += 1
         groups.setdefault(job.queue, set()).add(short(job.key, owners))
         nodes.setdefault(job.queue, set()).add(bind.node)
-    rows = [[q or "-", str(n), str(len(groups[q])), str(len(nodes[q])), _some(groups[q])] for q, n in sorted(pods.items())]
+    rows = [
+        [q or "-", str(n), str(len(groups[q])), str(len(nodes[q])), _some(groups[q])] for q, n in sorted(pods.items())
+    ]
     return table(["QUEUE", "PODS STARTING", "OF GROUPS", "ON NODES", "GROUPS"], rows)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kilauea.cli.group_names import Owners, long, owners_of
 from kilauea.cli.plan_output import plural
+from kilauea.controllers.podgroups import MIN_MEMBER
 from kilauea.engine.explain.formatting import exact
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 NO_CHANGE = "no single change of a queue, a quota, its pods, its minimum, another job or nodes admits it"
 FEWER_OF_OTHERS = "one job fewer in another namespace; `kilauea explain` names it to those who may list all jobs"
+ONE_BY_ONE = "it creates a pod only when the one before is ready"
 NOMINATED = "nothing has to change: it starts when the resources nominated to it are free"
 
 
@@ -78,10 +80,16 @@ def _one(c: Change, owners: Owners) -> str:
         "tier": f"set highestTierAllowed of {long(c.object, owners)} to {c.to}",
         "minimum": f"lower minMember of pod group {c.object} by {int(c.by)}, to {c.to}{_beside(c)}",
         "minAvailable": f"lower minAvailable of job {c.object} by {int(c.by)}, to {c.to}",
+        "parallel": f"{_replace(c.object)} podManagementPolicy: Parallel, or with a minimum of 1: {ONE_BY_ONE}",
+        "ordered": f"{_replace(c.object)} {MIN_MEMBER}: '1' in its annotations: {ONE_BY_ONE}",
         "job": _gone(c.object, owners),
         "nodes": f"add {plural(int(c.by), 'node')} like {c.object}",
         "node": f"add a node like {c.object}, with {amount}",
     }[c.what]
+
+
+def _replace(workload: str) -> str:
+    return f"replace StatefulSet {workload} (`kubectl replace --force`) by one with"
 
 
 def _beside(c: Change) -> str:

@@ -34,7 +34,8 @@ SCHEMAS = {
 def expand_workload(workload: Obj, known: Known, creation: Creation) -> tuple[str, list[Object], NotCreated | None]:
     """The key of a workload's group (empty if it has none), its new group and pods, and the pods that are not created.
 
-    An existing Deployment gets its missing replicas, in the group of the existing ones.
+    An existing Deployment gets its missing replicas, in the group of the existing ones. A StatefulSet that creates one
+    pod after another has only the first one as long as its group has too few pods to start.
 
     Raises:
         Refused: the API server would reject the workload.
@@ -49,6 +50,9 @@ def expand_workload(workload: Obj, known: Known, creation: Creation) -> tuple[st
     spec = spec_of(complete)
     count = spec.get("parallelism" if resource == JOBS else "replicas", 1)
     there = known.replicas(complete) if workload["kind"] == "Deployment" else ()
+    if resource == STATEFUL_SETS and spec.get("podManagementPolicy") != "Parallel" and count > 1:
+        first = group_for(_pod(owner, resource, 0), (resource, owner))
+        count = 1 if first is not None and first["spec"]["minMember"] > 1 else count
     bodies = [_pod(owner, resource, number) for number in range(len(there), 0 if state_of_job(complete) else count)]
     if not bodies:
         return "", [], None

@@ -382,7 +382,7 @@ CASES = [
         "a node takes no more pods",
         [*of_size(nodes(1), pods="1"), *running("u0", 1, "n0"), job(1, 1)],
         "Unschedulable",
-        ("1 Insufficient pods", "requested 1 pods, available 0 pods", "delete pod group default/u0 and its pods"),
+        ("1 Insufficient pods", "requested 1 pod, available 0 pods", "delete pod group default/u0 and its pods"),
         "job",
     ),
     Case(

@@ -325,7 +325,7 @@ class ClusterState:
         self.tasks[task.key] = task
         task.label_class = self.classes.id_of(task.namespace, pod.labels)
         task.row = self.placements.admit(task.label_class)
-        self.placements.started[task.row] = task.started
+        self.placements.run(task.row, task.started, running=task.status == status.RUNNING)
         if task.spec.selects_pods:
             self.selecting[task.key] = task
             self.selecting_specs[task.spec] += 1
@@ -392,7 +392,7 @@ class ClusterState:
             job.move(task, stage.status)
             self._dirty.add(job.row)
         task.stage = stage
-        self.placements.started[task.row] = task.started
+        self.placements.run(task.row, task.started, running=task.status == status.RUNNING)
         if not stays:
             self._put_on_node(task)
         self._served.put(task)

@@ -40,7 +40,7 @@ TRY_HERE = """\b
 
 
 def first_steps(kubeconfig: Path, *, scheduler: bool, here: bool) -> str:
-    """What to do with a cluster that is ready.
+    """Commands for a user whose cluster is ready.
 
     Args:
         kubeconfig: the file that clients need.

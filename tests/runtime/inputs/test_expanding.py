@@ -11,6 +11,7 @@ import yaml
 
 from kilauea.engine.cycle import default_conf
 from kilauea.runtime.inputs.objects import Cluster, read_cluster
+from kilauea.runtime.inputs.snapshot import Snapshot
 from kilauea.simulator.planning import Result, plan_cycles
 
 NODE = {
@@ -142,6 +143,15 @@ def test_a_new_pod_without_a_scheduler_is_for_the_default_scheduler_and_needs_no
     result = planned(read(tmp_path, bare("plain", "")))
     assert [bind.pod for bind in result.plan.binds] == ["default/plain"]
     assert [job.service for job in result.state.jobs.values()] == [True]
+
+
+def test_a_job_that_waits_in_the_cluster_without_pods_is_not_submitted_by_the_files(tmp_path: Path) -> None:
+    about = {"name": "stored", "namespace": "default", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    live = Snapshot("https://cluster", workloads=[vcjob(metadata=about)])
+    (tmp_path / "new.yaml").write_text(yaml.safe_dump_all([NODE, vcjob("new"), bare("pod")]))
+    cluster = read_cluster([str(tmp_path / "new.yaml")], live=live)
+    assert set(cluster.groups_of_jobs) == {"default/new", "default/stored"}
+    assert cluster.submitted == (cluster.groups_of_jobs["default/new"], "default/podgroup-default-pod")
 
 
 def test_a_job_that_does_not_fit_whole_waits_whole(tmp_path: Path) -> None:

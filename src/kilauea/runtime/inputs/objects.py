@@ -182,7 +182,9 @@ def assemble_cluster(sources: Iterable[tuple[str, Decoded]], live: Snapshot | No
     cluster.objects = list(known.values())
     cluster.objects = with_ephemeral_claims(with_made_claims(cluster.objects))
     if live is not None:
-        cluster.submitted = _submitted(cluster.objects, running)
+        # Jobs of the cluster that are not admitted have no pods yet.
+        stored = {group for job, group in cluster.groups_of_jobs.items() if job not in written}
+        cluster.submitted = tuple(key for key in _submitted(cluster.objects, running) if key not in stored)
     cluster.newest = newest(cluster.objects)
     return cluster
 

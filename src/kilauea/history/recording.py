@@ -519,7 +519,7 @@ class Recording:
                 **about,
             )
         if old is not None and new.restarts > old.restarts:
-            why = f"its container was started again, {new.restarts} times so far"
+            why = f"its container was started again, {plural(new.restarts, 'time')} so far"
             self._event(
                 now,
                 "Restarted",

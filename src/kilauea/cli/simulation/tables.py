@@ -77,7 +77,7 @@ def _queue_lines(configurations: Sequence[Json]) -> list[str]:
             rows.append([*cells, number(evicted or 0), number(unfinished or 0)])
     which = ["CONFIGURATION"] if len(configurations) > 1 else []
     heading = ["QUEUE", *which, "JOBS", "WAIT MEAN", "P50", "P90", "P99", "EVICTED", "UNFINISHED"]
-    more = [f"and {len(names) - MOST_QUEUES} more queues: see -o json"] if len(names) > MOST_QUEUES else []
+    more = [f"and {plural(len(names) - MOST_QUEUES, 'more queue')}: see -o json"] if len(names) > MOST_QUEUES else []
     return table(heading, rows) + more
 
 

@@ -109,3 +109,13 @@ def test_the_attributes_of_the_session_are_there() -> None:
 
 def test_every_member_of_the_list_has_a_docstring() -> None:
     assert [name for name in SCRIPT["SESSION_METHODS"] if not getattr(Session, name).__doc__] == []
+
+
+def test_the_meaning_of_a_metric_begins_with_its_kind_and_names_its_unit() -> None:
+    rows = [row.split(" | ") for row in SCRIPT["PAGES"]["metrics.md"]().splitlines() if row.startswith("| `")]
+    kinds = "Number|Time|Whether|Bytes|Thousandths|Memory|Percentage|Weight|Largest|Dominant share"
+    for name, _, _, meaning in rows:
+        assert re.match(f"({kinds}) ", meaning), name
+        for unit in ("milliseconds", "seconds"):
+            assert not re.search(f"_{unit}`", name) or f" in {unit}" in meaning, name
+    assert len(rows) > 50

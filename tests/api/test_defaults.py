@@ -106,6 +106,7 @@ def test_nothing_that_is_set_is_touched() -> None:
         priority=1,
         priorityClassName="high",
         preemptionPolicy="PreemptLowerPriority",
+        schedulerName="volcano",
         containers=[{"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}],
     )
     complete.metadata = ObjectMeta(name="a", namespace="ns", uid="u")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilauea.api.numbers import LARGEST, whole_number
+from kilauea.api.numbers import LARGEST, plural, whole_number
 from kilauea.controllers.deployments.scaling import scaled
 from kilauea.controllers.jobs.indexes import parse_indexes
 from kilauea.nodes.annotations import read_exit_code
@@ -37,3 +37,7 @@ def test_controllers_and_simulated_pods_read_any_number_of_digits() -> None:
     assert parse_indexes(f"1-{LONG},{LONG}", 4) == {1, 2, 3}
     assert (read_exit_code(ZEROS), read_exit_code(LONG)) == (0, None)
     assert read_script(("sh", "-c", f"exit {ZEROS}3"), (), ()).exit_code == 3
+
+
+def test_one_thing_is_named_in_the_singular() -> None:
+    assert [plural(n, "pod") for n in (0, 1, 2, 1000)] == ["0 pods", "1 pod", "2 pods", "1,000 pods"]

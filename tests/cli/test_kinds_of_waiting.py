@@ -18,9 +18,11 @@ from kilauea.cli.main import main
 from support.kinds_of_waiting import CASES, Case
 from support.waiting_fixes import fix
 from support.waiting_objects import (
+    CLAIMING,
     Doc,
     alone,
     batch_job,
+    claim,
     cron_job,
     elsewhere,
     job,
@@ -29,6 +31,7 @@ from support.waiting_objects import (
     queue,
     running,
     suspended,
+    volume,
     web,
 )
 
@@ -51,6 +54,35 @@ def test_the_cause_is_named_with_its_numbers_and_its_fix_starts_the_job(case: Ca
     assert started(docs, case.conf, tmp_path) < case.starts
     (case.mend or (lambda them: fix(them, change)))(docs)
     assert started(docs, case.conf, tmp_path) >= case.starts
+
+
+def test_a_pod_of_the_default_scheduler_is_named_as_a_pod_and_not_by_its_inner_group(tmp_path: Path) -> None:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    assert run("explain pod/p", [*nodes(), pod], "", tmp_path).startswith("Pod default/p starts in this cycle.")
+    table = run("plan", [*nodes(), pod], "", tmp_path)
+    assert ["-", "1", "1", "1", "default/p"] in [line.split() for line in table.splitlines()]
+
+
+def test_a_group_with_its_minimum_says_so_if_no_change_lets_another_pod_start(tmp_path: Path) -> None:
+    made = job(1, 1, pod=CLAIMING)
+    tasks = made["spec"]["tasks"]
+    tasks.append({"name": "free", "replicas": 1, "template": job(1, 1)["spec"]["tasks"][0]["template"]})
+    text = run(
+        "explain job j", [*nodes(zone="a"), claim(volumeName="disk"), volume("disk", zone="b"), made], "", tmp_path
+    )
+    assert "has its minimum; pods beyond it wait" in text
+    assert text.rstrip().endswith(
+        "No single change of a queue, a quota, its pods, its minimum, another job or nodes lets another pod start."
+    )
+
+
+def test_no_change_is_claimed_to_be_missing_where_none_is_searched(tmp_path: Path) -> None:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "99"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    text = run("explain pod/p", [*nodes(), pod], "", tmp_path)
+    assert "waits" in text
+    assert "o single change" not in text
 
 
 @pytest.mark.parametrize("words", ["job j", "job/j", "vj/j", "podgroup j-default-j", "pg/j-default-j", "po/j-w-0"])

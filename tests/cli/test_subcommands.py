@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from kilauea.cli.daemon import pages_of
 from kilauea.cli.main import SUBCOMMANDS, main
+from kilauea.cli.up import first_steps
 
 
 def test_the_help_lists_commands_in_their_own_words() -> None:
@@ -21,6 +22,19 @@ def test_the_help_lists_commands_in_their_own_words() -> None:
         command = main.get_command(context, name)
         assert command is not None
         assert (command.name, command.get_short_help_str(200)) == (name, words)
+
+
+def test_a_cluster_without_a_scheduler_says_how_to_start_one(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.touch()
+    words = first_steps(path, scheduler=False, here=False)
+    begin, _, rest = words.partition("Start a scheduler:\n  kilauea scheduler ")
+    assert begin == f"export KUBECONFIG={path}\n\n"
+    scheduler = main.get_command(click.Context(main), "scheduler")
+    assert scheduler is not None
+    options = rest.partition("\n")[0].replace("$KUBECONFIG", str(path)).split()
+    assert scheduler.make_context("scheduler", options).params["leader_elect"] is False
+    assert "scheduler" not in first_steps(path, scheduler=True, here=False)
 
 
 def test_help_and_version_load_no_command() -> None:

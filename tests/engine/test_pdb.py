@@ -10,8 +10,11 @@ import pytest
 
 from kilauea.api import scheduling
 from kilauea.api.meta import Object
+from kilauea.engine.events import Changed, Gone
+from kilauea.engine.eviction.budgets import allowances
+from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
-from support.builders import Data, Objects, conf, group, labels_of, need, node, plan_of, plugin, pod
+from support.builders import Data, Objects, conf, group, labels_of, need, node, plan_of, plugin, pod, state_of
 from support.probes import action_called, inside
 
 PDB = conf("", ["pdb"])
@@ -173,3 +176,36 @@ def test_victims_for_shuffle(flags: dict[str, bool], actions: str, expected: lis
     document: Any = conf(chosen, [plugin("pdb", **flags)])
     plan_of(cluster(TWO_WEB), budget(), conf=document, actions=probes)
     assert found == [expected]
+
+
+# --- what budgets allow, counted
+
+
+def test_what_budgets_allow_follows_the_pods_that_run_without_a_look_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    def running(name: str, **more: Any) -> Object:
+        return pod(name, "r", node="n1", labels={"app": "web"}, **more)
+
+    state = state_of(cluster({}), budget(allowed=9), budget(allowed=9, name="other", namespace="else"))
+
+    def allowed(*gone: str) -> dict[str, int]:
+        tasks = [state.tasks[f"ns/{name}"] for name in gone]
+        with monkeypatch.context() as patched:
+            patched.setattr(state, "tasks", OneByOne(state.tasks))
+            return allowances(state, tasks)
+
+    assert allowed() == {"ns/b": 0, "else/other": 0}
+    for each in (running("w1"), running("w2"), running("w3"), running("alike", namespace="third")):
+        state.apply(Changed(each))
+    assert allowed() == {"ns/b": 3, "else/other": 0}
+    state.apply(Changed(running("w1", deleting=True)))
+    assert (allowed()["ns/b"], allowed("w1")["ns/b"]) == (2, 3), "evicted in this cycle counts as running"
+    state.apply(Gone("Pod", "ns/w1"))
+    state.apply(Changed(pod("waits", "r", labels={"app": "web"})))
+    assert allowed()["ns/b"] == 2, "a pod that waits takes the row of the one that is gone"
+
+
+class OneByOne(dict[str, Task]):
+    """Tasks that can only be found by name."""
+
+    def values(self) -> Any:
+        raise AssertionError("all tasks are read")

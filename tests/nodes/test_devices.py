@@ -71,7 +71,7 @@ def test_a_pod_with_right_annotations_runs_and_its_bind_is_a_success() -> None:
         pytest.param(vgpu("p", "z,NVIDIA,40,0:"), "node node-0 has no card z", id="a card of another node"),
         pytest.param(vgpu("p", "sick,NVIDIA,40,0:"), "card sick is not healthy", id="an unhealthy card"),
         pytest.param(vgpu("p", "a,NVIDIA,40,0:", number=2), "asks for 2 cards", id="too few cards"),
-        pytest.param(vgpu("p", "a,NVIDIA,40,0:b,NVIDIA,40,0:"), "asks for 1 cards", id="too many cards"),
+        pytest.param(vgpu("p", "a,NVIDIA,40,0:b,NVIDIA,40,0:"), "asks for 1 card,", id="too many cards"),
         pytest.param(vgpu("p", "a,NVIDIA,30,0:"), "asks for 40 MiB of each card, a gives 30", id="too little memory"),
         pytest.param(vgpu("p", "a,NVIDIA,140,0:"), "with 140 MiB of 100", id="more memory than a card has"),
         pytest.param(vgpu("p", "a,NVIDIA,40,101:"), "101 cores of 100", id="more cores than a card has"),

@@ -72,6 +72,10 @@ def fix(docs: list[Doc], change: Doc) -> None:
         spec["minMember"] = change["to"]
         if change["minResources"]:
             spec["minResources"] = change["minResources"]
+    elif what == "parallel":
+        the(docs, "StatefulSet", name)["spec"]["podManagementPolicy"] = "Parallel"
+    elif what == "ordered":
+        the(docs, "StatefulSet", name)["metadata"]["annotations"] = {"scheduling.volcano.sh/group-min-member": "1"}
     elif what == "minAvailable":
         the(docs, "Job", name)["spec"]["minAvailable"] = change["to"]
     elif what == "job":

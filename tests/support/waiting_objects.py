@@ -9,6 +9,7 @@ Doc = dict[str, Any]
 GPU = "amd.com/gpu"
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 GROUP_NAME = "scheduling.k8s.io/group-name"
+MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 
 
 def node(name: str, cpu: int = 8, gpu: int = 8, cordoned: bool = False, taint: str = "", **labels: str) -> Doc:
@@ -171,6 +172,14 @@ def web(kind: str, **spec: Any) -> Doc:
     body = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template, **spec}
     meta = {"name": "web", "namespace": "default"}
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": meta, "spec": body}
+
+
+def one_by_one(replicas: int, minimum: int) -> Doc:
+    """A StatefulSet `j` that creates a pod when the one before is ready, with a group minimum."""
+    doc = web("StatefulSet", replicas=replicas, serviceName="j")
+    doc["metadata"] = {**doc["metadata"], "name": "j", "annotations": {MIN_MEMBER: str(minimum)}}
+    doc["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "8"
+    return doc
 
 
 def beside(key: str, **terms: Any) -> Doc:

@@ -329,9 +329,11 @@ class Service(Object):
 
 
 class WorkloadSpec(Wire):
-    """`spec` of a ReplicaSet or StatefulSet, as far as its selector goes."""
+    """`spec` of a ReplicaSet or StatefulSet: which pods it has, and how they are created."""
 
     selector: LabelSelector | None = None
+    replicas: int | None = None
+    pod_management_policy: str | None = None
 
 
 class Workload(Object):

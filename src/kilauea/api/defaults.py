@@ -13,7 +13,13 @@ from kilauea.api.errors import CLUSTER_KINDS, kind_of, object_label
 from kilauea.api.meta import Object
 from kilauea.api.scheduling import PriorityClass
 from kilauea.api.storage import PersistentVolumeClaim, StorageClass
-from kilauea.api.wellknown import BETA_STORAGE_CLASS, DEFAULT_STORAGE_CLASS, SYSTEM_CLASSES
+from kilauea.api.wellknown import (
+    BETA_STORAGE_CLASS,
+    DEFAULT_SCHEDULER,
+    DEFAULT_STORAGE_CLASS,
+    GROUP_NAME,
+    SYSTEM_CLASSES,
+)
 
 DEFAULT_NAMESPACE = "default"
 
@@ -109,8 +115,9 @@ def fill_in(objects: Sequence[Object]) -> list[str]:
 
     Namespace `default`; uid (`namespace-name` for pods, the name for other kinds); requests of containers and init
     containers from their limits, resource by resource; priority and preemptionPolicy of pods from their PriorityClass
-    among the same objects, the system classes, or the default class, else priority 0; the default StorageClass of
-    claims, and volumeBindingMode of StorageClasses.
+    among the same objects, the system classes, or the default class, else priority 0; schedulerName of pods that name
+    no pod group, as pods of a group are for the scheduler of groups; the default StorageClass of claims, and
+    volumeBindingMode of StorageClasses.
 
     Args:
         objects: all objects that belong together, in any order.
@@ -127,6 +134,8 @@ def fill_in(objects: Sequence[Object]) -> list[str]:
         if isinstance(obj, Pod):
             for container in (*(obj.spec.containers or ()), *(obj.spec.init_containers or ())):
                 _fill_requests(container)
+            if not (obj.spec.scheduler_name or obj.spec.scheduling_group or GROUP_NAME in obj.annotations):
+                obj.spec.scheduler_name = DEFAULT_SCHEDULER
             warning = _fill_priority(obj, classes)
             if warning:
                 warnings.append(warning)

@@ -1,4 +1,4 @@
-"""Parsing of numbers in user-defined texts such as annotations, which is cheap for any length."""
+"""Numbers in texts: parsing of user-defined ones, which is cheap for any length, and counts in messages."""
 
 from __future__ import annotations
 
@@ -17,3 +17,8 @@ def whole_number(text: str) -> int | None:
         return min(int(text), LARGEST)
     digits = text.lstrip("0") or "0"
     return min(int(digits), LARGEST) if len(digits) <= _DIGITS else LARGEST
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: `1 node`, `2 nodes`, `1,000 nodes`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"

@@ -58,7 +58,9 @@ DEFAULT_QUEUE = "default"
 SCHEDULER_NAMES = ("volcano",)
 DEFAULT_SCHEDULER = "default-scheduler"
 """kube-scheduler, which schedules pods without a scheduler name."""
-ALL_SCHEDULERS = (*SCHEDULER_NAMES, "kilauea", DEFAULT_SCHEDULER)
+GANG_SCHEDULERS = (*SCHEDULER_NAMES, "kilauea")
+"""Scheduler names whose pods the podgroup controller groups."""
+ALL_SCHEDULERS = (*GANG_SCHEDULERS, DEFAULT_SCHEDULER)
 """Scheduler names that a scheduler serves if it is the only one in a cluster."""
 
 SYSTEM_NAMESPACE = "kube-system"

@@ -108,13 +108,17 @@ class _Answered(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the current metrics."""
         total = CounterMetricFamily(
-            "apiserver_request_total", "Requests by kind and code of the answer", labels=(*_KIND, "code")
+            "apiserver_request_total", "Number of requests, by kind and status code", labels=(*_KIND, "code")
         )
         times = HistogramMetricFamily(
-            "apiserver_request_duration_seconds", "Time until an answer, or until a watch begins", labels=_KIND
+            "apiserver_request_duration_seconds",
+            "Time in seconds until a request is answered, or a watch begins",
+            labels=_KIND,
         )
         inflight = GaugeMetricFamily(
-            "apiserver_current_inflight_requests", "Requests that are being answered", labels=("request_kind",)
+            "apiserver_current_inflight_requests",
+            "Number of requests that are being answered",
+            labels=("request_kind",),
         )
         for kind, requests in self._known.items():
             for code, count in requests.codes.items():
@@ -135,10 +139,10 @@ class _Stored(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the current gauges."""
         objects = GaugeMetricFamily(
-            "apiserver_resource_objects", "Stored objects of a kind", labels=("group", "resource")
+            "apiserver_resource_objects", "Number of stored objects of a kind", labels=("group", "resource")
         )
         watches = GaugeMetricFamily(
-            "apiserver_longrunning_requests", "Watches of a kind", labels=("verb", "group", "resource")
+            "apiserver_longrunning_requests", "Number of watches of a kind", labels=("verb", "group", "resource")
         )
         sizes = self._store.sizes()
         watched: Count[str] = Count(self._store.watched())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kilauea.api.numbers import plural
 from kilauea.api.printing import printable
 from kilauea.cli.color import echo
 from kilauea.cli.data_text import json_text
@@ -111,7 +112,7 @@ def _table(name: str, findings: list[dict[str, Any]]) -> list[str]:
     if not findings:
         return [f"{name}: valid, no problems found."]
     counts = {s: sum(1 for finding in findings if finding["severity"] == s) for s in SEVERITIES}
-    counted = ", ".join(f"{count} {s}{'s' if count > 1 else ''}" for s, count in counts.items() if count)
+    counted = ", ".join(plural(count, s) for s, count in counts.items() if count)
     verdict = "cannot be used" if counts[SEVERITIES[0]] else "can be used"
     rows = []
     for finding in findings:

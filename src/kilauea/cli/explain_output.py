@@ -19,7 +19,7 @@ from kilauea.cli.explain_queues import (
     queue_lines,
 )
 from kilauea.cli.group_names import Owners, title
-from kilauea.cli.remedy import heading, sentence
+from kilauea.cli.remedy import heading, no_change, sentence
 from kilauea.cli.table import table
 from kilauea.engine.explain.formatting import numbers
 from kilauea.engine.explain.group import Blocker, Change, Explanation
@@ -137,8 +137,8 @@ def _text(explanation: Explanation, owners: Owners) -> list[str]:
         lines += ["", f"{heading(explanation)}: {sentence(explanation.change, owners)}."]
     elif explanation.nominated:
         lines += ["", f"Nothing has to change: {_nominated(explanation)} when those resources are free."]
-    elif explanation.verdict == "waits" and not explanation.stated:
-        lines += ["", "No single change of a queue, a quota, its pods, its minimum, another job or nodes admits it."]
+    elif none := no_change(explanation):
+        lines += ["", f"{none[0].upper()}{none[1:]}."]
     return lines
 
 

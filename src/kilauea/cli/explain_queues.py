@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kilauea.api.numbers import plural
 from kilauea.api.quantity import format_amount
 from kilauea.cli.group_names import Owners, short
-from kilauea.cli.plan_output import plural
 from kilauea.cli.table import table
 from kilauea.engine.explain.formatting import human
 from kilauea.engine.explain.group import Explanation

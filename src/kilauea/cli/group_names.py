@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kilauea.api.kinds import KUBERNETES_GROUP
 from kilauea.api.meta import Object
+from kilauea.engine.model.jobs import SERVICE
 from kilauea.engine.model.kubernetes_groups import key_from
 
 
@@ -37,16 +38,19 @@ def owners_of(objects: Iterable[Object]) -> Owners:
 
 def short(group: str, owners: Owners) -> str:
     """The name of a group's owner, or else of the group itself."""
-    return owners[group].key if group in owners else group
+    return owners[group].key if group in owners else group.replace(SERVICE, "")
 
 
 def long(group: str, owners: Owners) -> str:
     """The kind and name of a group's owner, or else of the group: `job default/train`."""
-    return f"{owners[group].kind.lower()} {owners[group].key}" if group in owners else f"pod group {group}"
+    if group in owners:
+        return f"{owners[group].kind.lower()} {owners[group].key}"
+    return f"pod {short(group, owners)}" if SERVICE in group else f"pod group {group}"
 
 
 def title(group: str, owners: Owners) -> str:
     """The name of a group as the first words of a sentence."""
     if group not in owners:
-        return f"Pod group {group}"
+        words = long(group, owners)
+        return words[0].upper() + words[1:]
     return f"{owners[group].kind} {owners[group].key} (pod group {group.partition('/')[2]})"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kilauea.api.numbers import plural
 from kilauea.cli.histories.moments import Moment
 from kilauea.cli.histories.source import Source, source_options
 
@@ -153,12 +154,12 @@ def import_(path: Path, data: Path) -> None:
     for problem in found.problems:
         click.echo(f"warning: {printable(problem)}", err=True)
     if found.bad > len(found.problems):
-        click.echo(f"warning: and {found.bad - len(found.problems)} more lines", err=True)
+        click.echo(f"warning: and {plural(found.bad - len(found.problems), 'more line')}", err=True)
     if found.header is None:
         click.echo("warning: the first line of an export is missing, so its beginning may be, too", err=True)
     if history.damage:
         click.echo(f"warning: {printable(history.damage)}", err=True)
-    click.echo(f"{len(found.records)} records added to {data}")
+    click.echo(f"{plural(len(found.records), 'record')} added to {data}")
 
 
 def times(since: int | None, until: int | None) -> dict[str, str]:

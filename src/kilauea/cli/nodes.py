@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from kilauea.api.numbers import plural
 from kilauea.cli.daemon import run_daemon
 from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Usage
@@ -134,6 +135,6 @@ def nodes(
     options = NodesOptions(daemon, count, machine, start_delay / SECOND, run_time)
 
     def ready(number: int) -> None:
-        click.echo(f"simulating {number} nodes")
+        click.echo(f"simulating {plural(number, 'node')}")
 
     run_daemon(lambda stop: run_nodes(options, ready, stop))

@@ -8,12 +8,13 @@ import msgspec
 
 from kilauea.api.core import Node
 from kilauea.api.decode import encode_json
+from kilauea.api.numbers import plural
 from kilauea.api.printing import printable
 from kilauea.api.quantity import format_resources
 from kilauea.cli.data_text import escaped_json, yaml_text
 from kilauea.cli.group_names import owners_of, short
 from kilauea.cli.inputs import Failure
-from kilauea.cli.plan_output import cell, plural, queue_data
+from kilauea.cli.plan_output import cell, queue_data
 from kilauea.cli.subjects import Subject
 from kilauea.cli.table import table
 from kilauea.engine.conf import nearest

@@ -112,6 +112,6 @@ def plan(
 
 def _incomplete(parts: int) -> str:
     """The error for files that are partly unusable."""
-    from kilauea.cli.plan_output import plural
+    from kilauea.api.numbers import plural
 
     return f"{plural(parts, 'part')} of the files cannot be used; the plan leaves them out: see the warnings above"

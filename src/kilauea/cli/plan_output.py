@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kilauea.api.decode import encode_json
+from kilauea.api.numbers import plural
 from kilauea.api.quantity import format_amount, format_resources
 from kilauea.api.unserved import left_to
 from kilauea.api.wellknown import DEFAULT_QUEUE, ROOT_QUEUE
@@ -225,7 +226,7 @@ def _history(result: Result) -> list[str]:
         shown.append(f"... and {plural(len(rows) - CYCLES_SHOWN, 'more cycle')}")
     rest = result.at_rest_after
     if rest is None:
-        end = f"not at rest after {len(result.steps)} cycles; the last one:"
+        end = f"not at rest after {plural(len(result.steps), 'cycle')}; the last one:"
     else:
         end = (f"at rest after cycle {rest}" if rest else "at rest from the first cycle on") + "; the last one:"
     return [*shown, *([""] if shown else []), end]
@@ -263,11 +264,6 @@ def _submissions(result: Result, owners: Owners) -> list[str]:
     return table(["SUBMITTED", "QUEUE", "PODS STARTING", "WAITING", "ON NODES", "EVICTS", "WAITS BECAUSE"], rows)
 
 
-def plural(count: int, noun: str) -> str:
-    """`1 node`, `2 nodes`."""
-    return f"{count} {noun}{'s' * (count != 1)}"
-
-
 def _starting(plan: Plan, state: ClusterState, owners: Owners, wide: bool) -> list[str]:
     """The pods that start: by queue, or in the wide form one by one."""
     if wide:
@@ -281,7 +277,9 @@ def _starting(plan: Plan, state: ClusterState, owners: Owners, wide: bool) -> li
         pods[job.queue] += 1
         groups.setdefault(job.queue, set()).add(short(job.key, owners))
         nodes.setdefault(job.queue, set()).add(bind.node)
-    rows = [[q, str(n), str(len(groups[q])), str(len(nodes[q])), _some(groups[q])] for q, n in sorted(pods.items())]
+    rows = [
+        [q or "-", str(n), str(len(groups[q])), str(len(nodes[q])), _some(groups[q])] for q, n in sorted(pods.items())
+    ]
     return table(["QUEUE", "PODS STARTING", "OF GROUPS", "ON NODES", "GROUPS"], rows)
 
 

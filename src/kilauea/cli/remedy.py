@@ -6,23 +6,37 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from kilauea.api.numbers import plural
 from kilauea.cli.group_names import Owners, long, owners_of
-from kilauea.cli.plan_output import plural
+from kilauea.controllers.podgroups import MIN_MEMBER
 from kilauea.engine.explain.formatting import exact
+from kilauea.engine.model.jobs import SERVICE
 
 if TYPE_CHECKING:
     from kilauea.api.meta import Object
     from kilauea.engine.explain.group import Change, Explanation
 
-NO_CHANGE = "no single change of a queue, a quota, its pods, its minimum, another job or nodes admits it"
 FEWER_OF_OTHERS = "one job fewer in another namespace; `kilauea explain` names it to those who may list all jobs"
+ONE_BY_ONE = "it creates a pod only when the one before is ready"
 NOMINATED = "nothing has to change: it starts when the resources nominated to it are free"
 
 
 def heading(explanation: Explanation) -> str:
     """The words before the change: its effect for the group."""
-    gain = "lets another pod start" if explanation.verdict == "starts in part" else "admits it"
-    return f"Smallest change that {gain}"
+    return f"Smallest change that {_gain(explanation)}"
+
+
+def _gain(explanation: Explanation) -> str:
+    return "lets another pod start" if explanation.verdict == "starts in part" else "admits it"
+
+
+def no_change(explanation: Explanation) -> str:
+    """The sentence for a group for which no change was found; empty if none was searched."""
+    searched = explanation.verdict in ("waits", "starts in part") and SERVICE not in explanation.group
+    if not searched or explanation.stated or explanation.nominated or explanation.change is not None:
+        return ""
+    what = "a queue, a quota, its pods, its minimum, another job or nodes"
+    return f"no single change of {what} {_gain(explanation)}"
 
 
 def remedy(explanation: Explanation, objects: Sequence[Object]) -> str:
@@ -31,7 +45,7 @@ def remedy(explanation: Explanation, objects: Sequence[Object]) -> str:
         return sentence(explanation.change, owners_of(objects))
     if explanation.nominated:
         return NOMINATED
-    return NO_CHANGE if explanation.verdict == "waits" and not explanation.stated else ""
+    return no_change(explanation)
 
 
 def advice(explanation: Explanation, objects: Sequence[Object]) -> str:
@@ -78,10 +92,16 @@ def _one(c: Change, owners: Owners) -> str:
         "tier": f"set highestTierAllowed of {long(c.object, owners)} to {c.to}",
         "minimum": f"lower minMember of pod group {c.object} by {int(c.by)}, to {c.to}{_beside(c)}",
         "minAvailable": f"lower minAvailable of job {c.object} by {int(c.by)}, to {c.to}",
+        "parallel": f"{_replace(c.object)} podManagementPolicy: Parallel, or with a minimum of 1: {ONE_BY_ONE}",
+        "ordered": f"{_replace(c.object)} {MIN_MEMBER}: '1' in its annotations: {ONE_BY_ONE}",
         "job": _gone(c.object, owners),
         "nodes": f"add {plural(int(c.by), 'node')} like {c.object}",
         "node": f"add a node like {c.object}, with {amount}",
     }[c.what]
+
+
+def _replace(workload: str) -> str:
+    return f"replace StatefulSet {workload} (`kubectl replace --force`) by one with"
 
 
 def _beside(c: Change) -> str:

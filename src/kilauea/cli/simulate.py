@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kilauea.api.numbers import plural
 from kilauea.api.printing import printable
 from kilauea.cli.color import echo
 from kilauea.cli.data_text import json_text
@@ -70,7 +71,7 @@ def simulate(
     seconds = time.perf_counter() - started
     count, jobs = len(given.candidates) * options.seeds, len(given.trace.jobs)
     echo(
-        f"{count} simulation{'s' if count > 1 else ''} of {jobs:,} job{'s' * (jobs != 1)} in {seconds:.1f} s\n",
+        f"{plural(count, 'simulation')} of {plural(jobs, 'job')} in {seconds:.1f} s\n",
         err=True,
     )
     if page is not None:

@@ -39,6 +39,20 @@ TRY_HERE = """\b
 """
 
 
+def first_steps(kubeconfig: Path, *, scheduler: bool, here: bool) -> str:
+    """Commands for a user whose cluster is ready.
+
+    Args:
+        kubeconfig: the file that clients need.
+        scheduler: True if it has a scheduler.
+        here: True if its pods run on this machine.
+    """
+    serve = (
+        "" if scheduler else "\nStart a scheduler:\n  kilauea scheduler --kubeconfig $KUBECONFIG --leader-elect=false\n"
+    )
+    return f"export KUBECONFIG={kubeconfig}\n{serve}\nThen try:\n" + (TRY_HERE if here else TRY).removeprefix("\b\n")
+
+
 def default_folder() -> Path:
     """The folder for a user's cluster."""
     return default_cluster(os.environ)
@@ -205,8 +219,9 @@ def run(options: Up) -> None:
         click.echo(f"The cluster is ready at {address}. Ctrl-C ends it.\n")
         if link:
             click.echo(f"Dashboard: {link}\n")
-        click.echo(f"export KUBECONFIG={options.server.kubeconfig}\n\nThen try:")
-        click.echo((TRY if options.pods is None else TRY_HERE).removeprefix("\b\n"), nl=False)
+        click.echo(
+            first_steps(options.server.kubeconfig, scheduler=options.scheduler, here=options.pods is not None), nl=False
+        )
 
     def again(link: str) -> None:
         click.echo(f"Dashboard for another browser: {link}")

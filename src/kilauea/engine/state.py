@@ -32,7 +32,7 @@ from kilauea.engine.model.claims.table import ResourceClaimTable
 from kilauea.engine.model.devices import record_of
 from kilauea.engine.model.hypernodes import Domain, HyperNodeTree, build_tree, domain_of
 from kilauea.engine.model.job_table import JobTable
-from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.jobs import SERVICE, Job
 from kilauea.engine.model.kubernetes_groups import key_from, object_key
 from kilauea.engine.model.limits import Budget, Quota, budget_of, quota_of
 from kilauea.engine.model.loads import Loads, NodeLoad, NodeUsage, loads_of, usage_of
@@ -320,12 +320,12 @@ class ClusterState:
             task.group = ""  # the pods of that group belong to another scheduler
         service = ours and not task.group and pod.spec.scheduler_name == wellknown.DEFAULT_SCHEDULER
         if service:
-            task.group = f"{task.namespace}/pod:{task.name}"  # no PodGroup can have such a name
+            task.group = f"{task.namespace}/{SERVICE}{task.name}"
         self.axis.admit(task.spec.requests)
         self.tasks[task.key] = task
         task.label_class = self.classes.id_of(task.namespace, pod.labels)
         task.row = self.placements.admit(task.label_class)
-        self.placements.started[task.row] = task.started
+        self.placements.run(task.row, task.started, running=task.status == status.RUNNING)
         if task.spec.selects_pods:
             self.selecting[task.key] = task
             self.selecting_specs[task.spec] += 1
@@ -392,7 +392,7 @@ class ClusterState:
             job.move(task, stage.status)
             self._dirty.add(job.row)
         task.stage = stage
-        self.placements.started[task.row] = task.started
+        self.placements.run(task.row, task.started, running=task.status == status.RUNNING)
         if not stays:
             self._put_on_node(task)
         self._served.put(task)

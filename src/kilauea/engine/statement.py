@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kilauea.api.numbers import plural
 from kilauea.engine.evaluation import kernels
 from kilauea.engine.ledger import Ledger
 from kilauea.engine.model import status
@@ -160,7 +161,9 @@ def check_placing(ledger: Ledger, task: Task, row: int, *, now: bool) -> None:
         where = f" on node {task.node}" if task.node else ""
         raise StatementError(f"task {task.key} cannot be placed: it is {status.NAMES[task.status]}{where}")
     if not 0 <= row < len(ledger.nodes):
-        raise StatementError(f"task {task.key} cannot be placed: row {row} is not one of {len(ledger.nodes)} nodes")
+        raise StatementError(
+            f"task {task.key} cannot be placed: row {row} is not one of {plural(len(ledger.nodes), 'node')}"
+        )
     need = ledger.shape_of(task).need
     node = ledger.nodes.select(np.array([row], dtype=np.intp))
     later = node.used - node.releasing + node.pipelined

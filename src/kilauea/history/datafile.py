@@ -15,6 +15,7 @@ from pathlib import Path
 
 import apsw
 
+from kilauea.api.numbers import plural
 from kilauea.history.errors import HistoryError
 
 NAME = "history.db"
@@ -137,7 +138,7 @@ def _opened_or_replaced(path: Path) -> tuple[apsw.Connection, str]:
     copied = _salvage(aside, connection)
     return (
         connection,
-        f"{path}: damaged ({problem}); {copied} records could be read, the old file is kept as {aside.name}",
+        f"{path}: damaged ({problem}); {plural(copied, 'record')} could be read, the old file is kept as {aside.name}",
     )
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from kilauea.api.numbers import plural
 from kilauea.api.shared import shared
 from kilauea.api.wellknown import DEFAULT_QUEUE, GROUP_NAME, QUEUE_NAME
 from kilauea.history.changes import Changes, Evicted, last_texts
@@ -205,7 +206,7 @@ class Recording:
             what: What = "Restarted" if new.state == RESTARTING else "Phase"
             self._event(at, what, new, reason=new.state, message=_words(state.reason, state.message))
         if old is not None and old.pods and new.pods != old.pods:
-            self._event(now, "Resized", new, message=f"from {old.pods} to {new.pods} pods")
+            self._event(now, "Resized", new, message=f"from {old.pods} to {plural(new.pods, 'pod')}")
 
     def _missing_jobs(self, present: set[str], now: int) -> None:
         """Record jobs that were deleted while nothing was watched."""
@@ -518,7 +519,7 @@ class Recording:
                 **about,
             )
         if old is not None and new.restarts > old.restarts:
-            why = f"its container was started again, {new.restarts} times so far"
+            why = f"its container was started again, {plural(new.restarts, 'time')} so far"
             self._event(
                 now,
                 "Restarted",

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from kilauea.api import devices
 from kilauea.api.devices import Card, DeviceTextError, Slice, mig_instance
+from kilauea.api.numbers import plural
 from kilauea.api.ports import Obj
 from kilauea.api.quantity import QuantityError, amount
 from kilauea.nodes.annotations import annotations_of
@@ -150,7 +151,7 @@ def _refusal(pod: Obj, node: Obj, family: Family, before: Sequence[Obj]) -> str:
         cards = wanted[0] or int(any(wanted))
         # If the pod does not request a number, the scheduler's configuration defines it.
         if len(slices) < cards or (len(slices) > cards and (wanted[0] or not cards)):
-            return f"{about} {cards} cards, annotation {family.record} has {len(slices)}"
+            return f"{about} {plural(cards, 'card')}, annotation {family.record} has {len(slices)}"
         memory = asked(container, (family.memory,))[0]
         short = next((part for part in slices if part.memory < memory), None)
         if short is not None:
@@ -187,7 +188,7 @@ def _overbooked(parts: Sequence[Slice], family: Family, held: Sequence[Slice], n
         memory, cores = sum(use.memory for use in uses), sum(use.cores for use in uses)
         if memory > card.memory or cores > card.cores or len(uses) > card.slots:
             return (
-                f"card {part.card} would be given to {len(uses)} containers of {card.slots}, with {memory} MiB of "
-                f"{card.memory} and {cores} cores of {card.cores}"
+                f"card {part.card} would be given to {plural(len(uses), 'container')} of {card.slots}, "
+                f"with {memory} MiB of {card.memory} and {cores} cores of {card.cores}"
             )
     return ""

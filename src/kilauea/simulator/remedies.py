@@ -135,6 +135,11 @@ def without_gates(pod: Pod) -> Pod:
     return replace(pod, spec=replace(pod.spec, scheduling_gates=None))
 
 
+def renamed(pod: Pod, name: str) -> Pod:
+    """Another pod with the same specification."""
+    return replace(pod, metadata=replace(pod.metadata, name=name, uid=f"{pod.metadata.uid}-{name}"))
+
+
 # --- pod groups and quotas
 
 

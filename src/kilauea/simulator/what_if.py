@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from kilauea.api.core import Node, NodeStatus, Pod, ResourceQuota
+from kilauea.api.core import Node, NodeStatus, Pod, ResourceQuota, Workload, WorkloadSpec
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object, ObjectMeta, ResourceMap
 from kilauea.api.quantity import format_amount, resource_amounts
@@ -134,7 +134,8 @@ class WhatIf:
         if explanation.verdict == "starts in part":
             self._before = self._placed(self._plan)
         kinds: list[Callable[[Explanation], Change | None]] = [self._gates, self._uncordon, self._ready, self._taint]
-        kinds += [self._selector, self._neighbours, self._tier, self._minimum, self._fewer, self._nodes, self._node]
+        kinds += [self._selector, self._neighbours, self._tier, self._parallel, self._minimum]
+        kinds += [self._fewer, self._nodes, self._node]
         if self._has_room():
             kinds[:0] = [self._queue, self._leaf, self._quota, self._cards, self._weight, self._namespace_quota]
         for kind in [*kinds, self._quota_and_nodes]:
@@ -411,6 +412,24 @@ class WhatIf:
         return Change("tier", self._key, "", wider[low] - allowed, to=wider[low])
 
     # --- the group, other jobs, new nodes
+
+    def _parallel(self, _: Explanation) -> Change | None:
+        """Let a StatefulSet create its pods at once: one after another, they never reach a minimum above 1."""
+        made, pods = self._objects.get(("PodGroup", self._key)), self._pods()
+        owner = next((o for o in (pods[0].metadata.owner_references if pods else None) or () if o.controller), None)
+        found = self._objects.get(("StatefulSet", f"{pods[0].namespace}/{owner.name}")) if owner else None
+        if not isinstance(made, PodGroup) or not isinstance(found, Workload) or self._job.min_available < 2:
+            return None
+        spec = found.spec or WorkloadSpec()
+        missing = (1 if spec.replicas is None else spec.replicas) - len(self._job.tasks)
+        if spec.pod_management_policy == "Parallel" or missing < 1:
+            return None
+        if self._admitted([remedies.renamed(pods[0], f"{pods[0].name}-{number}") for number in range(missing)]):
+            return Change("parallel", found.key, "", 1)
+        of_controller = any(o.kind == found.kind for o in made.metadata.owner_references or ())
+        if of_controller and self._admitted([remedies.smaller(made, 1, self._job.tasks.values())]):
+            return Change("ordered", found.key, "", 1, to=1)
+        return None
 
     def _minimum(self, _: Explanation) -> Change | None:
         """Lower the group's minMember, or the minAvailable of its job."""

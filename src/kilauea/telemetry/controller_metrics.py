@@ -55,7 +55,9 @@ class ControllerMetrics(Collector):
         """Numbers of pod groups of a queue by phase."""
         for phase in PHASES:
             name = f"volcano_queue_pod_group_{phase}_count"
-            family = GaugeMetricFamily(name, f"Pod groups of a queue that are {phase}", labels=["queue_name"])
+            family = GaugeMetricFamily(
+                name, f"Number of pod groups of a queue in phase {phase.capitalize()}", labels=["queue_name"]
+            )
             for queue in self._queues():
                 family.add_metric([queue["metadata"]["name"]], _status(queue).get(phase) or 0)
             yield family
@@ -64,7 +66,9 @@ class ControllerMetrics(Collector):
         """Numbers of ends of a job; one that was restarted may end again."""
         for word, phase in ENDS.items():
             name = f"volcano_job_{word}_phase_count"
-            family = GaugeMetricFamily(name, f"How often a job has {word}", labels=["job_name", "queue_name"])
+            family = GaugeMetricFamily(
+                name, f"Number of times that a job has {word}", labels=["job_name", "queue_name"]
+            )
             for job in self._jobs():
                 times = sum(each.get("status") == phase for each in _status(job).get("conditions") or ())
                 if times:
@@ -77,7 +81,9 @@ class ControllerMetrics(Collector):
         """Numbers of ended flows of a namespace."""
         for word, phase in FLOW_ENDS.items():
             name = f"volcano_jobflow_{word}_phase_count"
-            family = GaugeMetricFamily(name, f"Flows that are {phase}", labels=["jobflow_namespace"])
+            family = GaugeMetricFamily(
+                name, f"Number of job flows of a namespace in phase {phase}", labels=["jobflow_namespace"]
+            )
             counts: dict[str, int] = {}
             for flow in self._flows():
                 if (_status(flow).get("state") or {}).get("phase") == phase:
@@ -100,6 +106,6 @@ class ControllerMetrics(Collector):
                 total += waited
         ends = [*(f"{end:.6g}" for end in LATENCIES), "+Inf"]
         name = "volcano_controller_job_to_pod_creation_latency_milliseconds"
-        family = HistogramMetricFamily(name, "Time from the creation of a job to that of its pods")
+        family = HistogramMetricFamily(name, "Time in milliseconds from the creation of a job to that of its pods")
         family.add_metric([], list(zip(ends, accumulate(counts), strict=True)), total)
         return family

@@ -22,6 +22,23 @@ def exponential(first: float, last: float, count: int) -> list[float]:
     return [first * factor**i for i in range(count)]
 
 
+FIGURES = {
+    "allocated": "that the pods of a queue hold",
+    "request": "that the running and pending pods of a queue request",
+    "deserved": "that a queue deserves",
+    "capacity": "in the capability of a queue",
+    "real_capacity": "that a queue may use at most, given the guarantees of the others",
+    "inqueue": "reserved for the admitted pod groups of a queue that are not placed yet",
+}
+"""Figures of queues, and what they are."""
+AMOUNTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "milli_cpu": ("Thousandths of a cpu", ()),
+    "memory_bytes": ("Bytes of memory", ()),
+    "scalar_resources": ("Thousandths of another resource", ("resource",)),
+}
+"""Resources of these figures: the end of the name, the unit, and labels besides that of the queue."""
+
+
 class SchedulerMetrics:
     """All of them, in a registry of their own."""
 
@@ -30,14 +47,15 @@ class SchedulerMetrics:
         self._describe_times()
         self._describe_work()
         self._queue_figures: dict[str, Series] = {}
-        for figure in ("allocated", "request", "deserved", "capacity", "real_capacity", "inqueue"):
-            for suffix, labels in (("milli_cpu", ()), ("memory_bytes", ()), ("scalar_resources", ("resource",))):
+        for figure, words in FIGURES.items():
+            for suffix, (amount, labels) in AMOUNTS.items():
                 name = f"queue_{figure}_{suffix}"
-                message = f"{figure.replace('_', ' ')} of a queue: {suffix.replace('_', ' ')}"
-                self._queue_figures[name] = self._series(name, message, "queue_name", *labels)
-        self._queue_share = self._series("queue_share", "Share of a queue", "queue_name")
+                self._queue_figures[name] = self._series(name, f"{amount} {words}", "queue_name", *labels)
+        share = "Largest part of what a queue deserves that it holds, over all resources"
+        self._queue_share = self._series("queue_share", share, "queue_name")
         self._queue_weight = self._series("queue_weight", "Weight of a queue", "queue_name")
-        self._queue_overused = self._series("queue_overused", "1 if a queue has more than it deserves", "queue_name")
+        overused = "Whether a queue holds more than it deserves (1) or not (0)"
+        self._queue_overused = self._series("queue_overused", overused, "queue_name")
         self._queue_series: dict[str, set[tuple[str, tuple[str, ...]]]] = {}
         """By queue: the series that it has."""
 
@@ -55,28 +73,41 @@ class SchedulerMetrics:
 
     def _describe_times(self) -> None:
         long, stages = (1.0, 5000.0, 20), (50.0, 60000.0, 30)
-        self._cycle = self._histogram("e2e_scheduling_latency_milliseconds", "Time of a whole cycle", long)
+        self._cycle = self._histogram(
+            "e2e_scheduling_latency_milliseconds", "Time of a scheduling cycle in milliseconds", long
+        )
         self._job_latency = self._histogram(
-            "e2e_job_scheduling_latency_milliseconds", "From a job's creation to a task placed", (100, 120000, 30)
+            "e2e_job_scheduling_latency_milliseconds",
+            "Time in milliseconds from the creation of a job until a cycle places tasks of it",
+            (100, 120000, 30),
         )
         self._action = self._histogram(
-            "action_scheduling_latency_milliseconds", "Time of an action", (1.0, 2000.0, 20), "action"
+            "action_scheduling_latency_milliseconds",
+            "Time of an action of a cycle in milliseconds",
+            (1.0, 2000.0, 20),
+            "action",
         )
         self._task = Tally(
             "volcano_task_scheduling_latency_milliseconds",
-            "From a pod's creation to a stage",
+            "Time in milliseconds from the creation of a pod until it reaches a stage",
             exponential(*stages),
             "stage",
             ("Watched", "Assumed", "PreBound", "Bound"),
         )
         self.registry.register(self._task)
-        self._open = self._histogram("open_session_duration_milliseconds", "Time until a session is open", long)
+        self._open = self._histogram(
+            "open_session_duration_milliseconds", "Time in milliseconds until the session of a cycle is open", long
+        )
         self._hook = self._histogram(
-            "plugin_scheduling_latency_milliseconds", "Time of a plugin", (0.1, 100.0, 15), "plugin", "OnSession"
+            "plugin_scheduling_latency_milliseconds",
+            "Time in milliseconds of a plugin when a session opens or closes",
+            (0.1, 100.0, 15),
+            "plugin",
+            "OnSession",
         )
         self._stage = Tally(
             "volcano_scheduling_stage_duration_milliseconds",
-            "Time of a stage of scheduling",
+            "Time of a stage of scheduling a pod in milliseconds",
             exponential(0.1, 500.0, 20),
             "stage",
             ("Predicate", "Scoring", "Bind"),
@@ -84,37 +115,51 @@ class SchedulerMetrics:
         self.registry.register(self._stage)
 
     def _describe_work(self) -> None:
-        self.unscheduled_jobs = self._gauge("unschedule_job_count", "Jobs that cannot be scheduled")
-        self.victims = self._gauge("pod_preemption_victims", "Pods evicted by the last plan that evicts")
+        self.unscheduled_jobs = self._gauge("unschedule_job_count", "Number of jobs that cannot be scheduled")
+        self.victims = self._gauge(
+            "pod_preemption_victims", "Number of pods evicted by the last cycle that evicted any"
+        )
         registry = self.registry
-        self._waiting = self._series("unschedule_task_count", "Tasks that cannot be scheduled", "job_id")
+        self._waiting = self._series(
+            "unschedule_task_count", "Number of tasks of a job that cannot be scheduled", "job_id"
+        )
         # The library adds `_total` to the names of counters, which these two have not in the original.
-        self._retries = self._series("job_retry_counts", "Counts cycles in which a job waited", "job_id")
-        self._tried = self._gauge("total_preemption_attempts", "Counts nodes on which preempt tried to make room")
+        self._retries = self._series(
+            "job_retry_counts", "Number of cycles in which a job could not be scheduled", "job_id"
+        )
+        self._tried = self._gauge("total_preemption_attempts", "Number of nodes on which preempt tried to make room")
         self._shares: Callable[[], Iterable[tuple[str, float]]] = tuple
         """Lists jobs, `namespace/name`, with their shares."""
         shares = Gauges(
-            {"volcano_job_share": "Share of a job under drf"},
+            {"volcano_job_share": "Dominant share of a job in the cluster, by plugin drf"},
             ("job_ns", "job_id"),
             lambda: ((job.split("/", 1), (share,)) for job, share in self._shares()),
         )
         registry.register(shares)
         self._transactions = Counter(
-            "eviction_transactions", "Plans that evict", ["action"], namespace="volcano", registry=registry
+            "eviction_transactions",
+            "Number of times that an action evicted pods for a pod group",
+            ["action"],
+            namespace="volcano",
+            registry=registry,
         )
         self._attempts = Counter(
-            "schedule_attempts", "Binds by their result", ["result"], namespace="volcano", registry=registry
+            "schedule_attempts",
+            "Number of attempts to bind a pod, by result",
+            ["result"],
+            namespace="volcano",
+            registry=registry,
         )
         self._reloads = Counter(
             "configuration_reloads",
-            "Readings of the configuration file by their result",
+            "Number of times that the configuration file was read, by result",
             ["result"],
             namespace="kilauea_scheduler",
             registry=registry,
         )
         self._good = Gauge(
             "configuration_valid",
-            "1 if the configuration file is in use, 0 if an earlier one is",
+            "Whether the configuration file is in use (1), or an earlier version because it is invalid (0)",
             namespace="kilauea_scheduler",
             registry=registry,
         )
@@ -123,9 +168,9 @@ class SchedulerMetrics:
         self._placed: dict[str, tuple[tuple[str, str, str], tuple[float, float, float]]] = {}
         """By `namespace/name` of a job: its labels, and the three gauges."""
         placed = {
-            "volcano_e2e_job_scheduling_duration": "Milliseconds to the last task placed",
-            "volcano_e2e_job_scheduling_start_time": "When a job was made, Unix seconds",
-            "volcano_e2e_job_scheduling_last_time": "When its last task was placed",
+            "volcano_e2e_job_scheduling_duration": "Time in milliseconds from a job's creation to its last placed task",
+            "volcano_e2e_job_scheduling_start_time": "Time of the creation of a job, in seconds since 1970",
+            "volcano_e2e_job_scheduling_last_time": "Time of the last placed task of a job, in seconds since 1970",
         }
         registry.register(Gauges(placed, ("job_name", "queue", "job_namespace"), self._placed.values))
         self._describe_cards()
@@ -136,14 +181,14 @@ class SchedulerMetrics:
         self._card_parts: list[tuple[tuple[str, str, str], tuple[float, ...]]] = []
         """The same with a pod: memory and cores that it has."""
         cards = {
-            "volcano_vgpu_device_shared_number": "Containers that share a vGPU card",
-            "volcano_vgpu_device_allocated_memory": "MiB of a vGPU card that pods have",
-            "volcano_vgpu_device_allocated_cores": "Hundredths of the cores of a vGPU card that pods have",
-            "volcano_vgpu_device_memory_limit": "MiB of a vGPU card",
+            "volcano_vgpu_device_shared_number": "Number of containers that share a vGPU",
+            "volcano_vgpu_device_allocated_memory": "Memory of a vGPU that pods use, in MiB",
+            "volcano_vgpu_device_allocated_cores": "Percentage of a vGPU's cores that pods use",
+            "volcano_vgpu_device_memory_limit": "Memory of a vGPU, in MiB",
         }
         parts = {
-            "volcano_vgpu_device_memory_allocation_for_a_certain_pod": "MiB of a vGPU card that a pod has",
-            "volcano_vgpu_device_core_allocation_for_a_certain_pod": "Hundredths of its cores that a pod has",
+            "volcano_vgpu_device_memory_allocation_for_a_certain_pod": "Memory of a vGPU that a pod uses, in MiB",
+            "volcano_vgpu_device_core_allocation_for_a_certain_pod": "Percentage of a vGPU's cores that a pod uses",
         }
         self.registry.register(Gauges(cards, ("devID", "NodeName"), lambda: self._cards))
         self.registry.register(Gauges(parts, ("devID", "NodeName", "podName"), lambda: self._card_parts))

@@ -15,13 +15,13 @@ class WebhookMetrics:
         self.registry = CollectorRegistry()
         self._requests = Counter(
             "kilauea_webhook_requests",
-            "Requests of the API server to a webhook; with the result failed, the failure policy applies",
+            "Number of requests to a webhook, by result; if it is failed, the API server applies the failure policy",
             ("path", "result"),
             registry=self.registry,
         )
         self._seconds = Histogram(
             "kilauea_webhook_duration_seconds",
-            "Time until a request was answered",
+            "Time in seconds until a request to a webhook was answered",
             ("path",),
             registry=self.registry,
             buckets=BUCKETS,

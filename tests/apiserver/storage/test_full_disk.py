@@ -13,7 +13,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from kilauea.apiserver.storage import Store, remedy
+from kilauea.apiserver.storage import StorageError, Store, remedy
 
 
 @pytest.mark.parametrize(("kind", "reason"), [("file-size", "disk I/O error"), ("pages", "database or disk is full")])
@@ -34,7 +34,7 @@ def test_writes_without_space_fail_and_later_ones_succeed(kind: str, reason: str
 
 
 def test_a_write_that_is_durable_is_acknowledged_although_the_disk_does_not_take_the_mark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def written() -> list[int]:
         store = await Store.open(tmp_path)
@@ -50,7 +50,24 @@ def test_a_write_that_is_durable_is_acknowledged_although_the_disk_does_not_take
         return revisions
 
     assert asyncio.run(written()) == [1, 2, 3]
+    assert [each.getMessage() for each in caplog.records] == [
+        f"{tmp_path}/store.acknowledged: No space left on device: writes are stored, but the loss of any since "
+        "revision 1 would go unnoticed; free some space on the disk"
+    ], "once for both writes"
     assert [revision for revision, _, _ in asyncio.run(objects(tmp_path))] == [1, 2, 3]
+
+
+def test_a_mark_that_cannot_be_written_at_the_start_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(objects(tmp_path))
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", refuse)
+    with pytest.raises(StorageError, match=r"store\.acknowledged: No space left on device; free some space"):
+        asyncio.run(objects(tmp_path))
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, ""), OSError(errno.EDQUOT, ""), apsw.FullError("full")])

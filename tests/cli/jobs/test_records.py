@@ -113,9 +113,10 @@ def test_elements_of_an_array_that_wait_are_one_record() -> None:
         ("s_[5-9:2]", "PENDING", 0, 6000),
     ]
     assert records_of([array], pods, [])[-1].message == "too full"
-    array["metadata"]["annotations"]["kilauea.dev/parallelism"] = "2"
-    waiting = records_of([array], pods[:2], [])[-1]
-    assert (waiting.reason, waiting.message) == ("JobArrayTaskLimit", "2 elements run at a time")
+    for limit, words in (("2", "2 elements run at a time"), ("1", "one element runs at a time")):
+        array["metadata"]["annotations"]["kilauea.dev/parallelism"] = limit
+        waiting = records_of([array], pods[:2], [])[-1]
+        assert (waiting.reason, waiting.message) == ("JobArrayTaskLimit", words)
     array["status"]["state"]["phase"] = "Terminated"
     assert {each.state for each in records_of([array], [], [])} == {"CANCELLED"}
 

@@ -11,6 +11,7 @@ import yaml
 
 from kilauea.engine.cycle import default_conf
 from kilauea.runtime.inputs.objects import Cluster, read_cluster
+from kilauea.runtime.inputs.snapshot import Snapshot
 from kilauea.simulator.planning import Result, plan_cycles
 
 NODE = {
@@ -98,6 +99,59 @@ def test_a_queue_that_is_not_there_comes_with_how_to_create_it(tmp_path: Path) -
     assert "; create the queue with `vcctl queue create -n nowhere`, or add it to the files" in warning
     (warning,) = read(tmp_path, vcjob(spec={"minAvailable": 9})).warnings
     assert "create it" not in warning
+
+
+def bare(
+    name: str, scheduler: str = "volcano", annotations: dict[str, str] | None = None, **meta: Any
+) -> dict[str, Any]:
+    metadata = {"name": name, "annotations": annotations or {}} | meta
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata} | template(scheduler=scheduler)
+
+
+def test_a_new_pod_without_a_group_gets_one_from_its_controller_as_in_a_cluster(tmp_path: Path) -> None:
+    result = planned(read(tmp_path, bare("a"), bare("b", "kilauea")))
+    assert [bind.pod for bind in result.plan.binds] == ["default/a", "default/b"]
+    groups = {key: (job.min_available, job.queue) for key, job in result.state.jobs.items()}
+    assert groups == {"default/podgroup-default-a": (1, "default"), "default/podgroup-default-b": (1, "default")}
+
+
+def test_new_pods_of_one_owner_share_a_group(tmp_path: Path) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "owner", "controller": True}
+    result = planned(read(tmp_path, *(bare(name, ownerReferences=[owner]) for name in "ab")))
+    assert [(key, len(job.tasks)) for key, job in result.state.jobs.items()] == [("default/podgroup-owner", 2)]
+    assert len(result.plan.binds) == 2
+
+
+def test_a_new_pod_gets_no_group_in_a_queue_that_does_not_take_it(tmp_path: Path) -> None:
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "shut"}}
+    shut = queue | {"status": {"state": "Closed"}}
+    pods = [bare(to, annotations={"scheduling.volcano.sh/queue-name": to}) for to in ("nowhere", "shut")]
+    plan = planned(read(tmp_path, shut, *pods)).plan
+    assert [(each.pod, each.code) for each in plan.pending] == [
+        ("default/nowhere", "QueueNotFound"),
+        ("default/shut", "QueueClosed"),
+    ]
+
+
+def test_a_stored_pod_without_a_group_waits_for_its_cluster_to_create_one(tmp_path: Path) -> None:
+    plan = planned(read(tmp_path, bare("a", uid="u"), bare("service", ""))).plan
+    assert [(each.pod, each.code) for each in plan.pending] == [("default/a", "NoPodGroup")], "and is listed once"
+    assert "check that the controllers run" in plan.pending[0].message
+
+
+def test_a_new_pod_without_a_scheduler_is_for_the_default_scheduler_and_needs_no_group(tmp_path: Path) -> None:
+    result = planned(read(tmp_path, bare("plain", "")))
+    assert [bind.pod for bind in result.plan.binds] == ["default/plain"]
+    assert [job.service for job in result.state.jobs.values()] == [True]
+
+
+def test_a_job_that_waits_in_the_cluster_without_pods_is_not_submitted_by_the_files(tmp_path: Path) -> None:
+    about = {"name": "stored", "namespace": "default", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    live = Snapshot("https://cluster", workloads=[vcjob(metadata=about)])
+    (tmp_path / "new.yaml").write_text(yaml.safe_dump_all([NODE, vcjob("new"), bare("pod")]))
+    cluster = read_cluster([str(tmp_path / "new.yaml")], live=live)
+    assert set(cluster.groups_of_jobs) == {"default/new", "default/stored"}
+    assert cluster.submitted == (cluster.groups_of_jobs["default/new"], "default/podgroup-default-pod")
 
 
 def test_a_job_that_does_not_fit_whole_waits_whole(tmp_path: Path) -> None:

@@ -81,11 +81,11 @@ class _Checks(Collector):
 
     def collect(self) -> Iterator[Metric]:
         results = GaugeMetricFamily(
-            "kubernetes_healthcheck", "This metric records the result of a single healthcheck.", labels=("name", "type")
+            "kubernetes_healthcheck", "Whether a health check succeeds (1) or not (0)", labels=("name", "type")
         )
         counts = CounterMetricFamily(
             "kubernetes_healthchecks",
-            "This metric records the results of all healthcheck.",
+            "Number of health checks, by result",
             labels=("name", "type", "status"),
         )
         for name, path in sorted((name, path) for path, names in CHECKS.items() for name in names):

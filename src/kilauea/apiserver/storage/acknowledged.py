@@ -28,9 +28,9 @@ class Mark:
     """The newest revision acknowledged; None if there is no mark."""
 
     def __init__(self, folder: Path, durability: Durability) -> None:
-        self._path = folder / NAME
+        self.path = folder / NAME
         self._kind = f"{durability} {_boot()}"
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         text = os.pread(self._descriptor, _SIZE, 0)
         self.accepted = text.strip() == ACCEPTED
         self.revision, self._written_as = (None, "") if self.accepted else _read(text)
@@ -52,14 +52,14 @@ class Mark:
             StorageError: acknowledged writes are missing.
         """
         if self.accepted:
-            log.warning("%s: going on at revision %d without what was lost, as accepted", self._path, found)
+            log.warning("%s: going on at revision %d without what was lost, as accepted", self.path, found)
         elif self.revision is not None and self.revision > found:
             missing = f"the newest acknowledged is {self.revision}, the newest that can be read {found}"
             if not self._may_be_lost():
                 raise StorageError(
-                    f"{self._path.parent}: acknowledged writes are missing: {missing}; {way_out(self._path.parent)}"
+                    f"{self.path.parent}: acknowledged writes are missing: {missing}; {way_out(self.path.parent)}"
                 )
-            log.warning("%s: a loss of power took writes (durability normal): %s", self._path.parent, missing)
+            log.warning("%s: a loss of power took writes (durability normal): %s", self.path.parent, missing)
         self.write(found)
 
     def write(self, revision: int) -> None:

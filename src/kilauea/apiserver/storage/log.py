@@ -6,9 +6,10 @@ replaced rows and all deletions. Used by one thread at a time.
 
 from __future__ import annotations
 
+import logging
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from kilauea.apiserver.storage import datafile
 from kilauea.apiserver.storage.acknowledged import Mark
 from kilauea.apiserver.storage.errors import StorageError
 from kilauea.apiserver.storage.records import Durability
+
+log = logging.getLogger(__name__)
 
 STEP = 512  # revisions in one step of compaction
 
@@ -55,6 +58,8 @@ class RevisionLog:
         datafile.check_library(apsw.sqlite_lib_version())
         self._path = folder / datafile.NAME
         self._is_complete = False
+        self._mark_is_old = False
+        """True since the mark could not be written."""
         with ExitStack() as opened:  # closed again if the rest fails
             self._lock = opened.enter_context(closing(datafile.open_folder(folder)))
             try:
@@ -101,16 +106,18 @@ class RevisionLog:
         slots = ",".join(["(?,?,?,?,?,?)"] * len(rows))
         values = [value for row in rows for value in row]
         self._connection.execute(f"INSERT INTO log VALUES {slots}", values, can_cache=len(rows) == 1)
-        with suppress(OSError):  # the rows are durable; an old mark detects fewer losses until the next commit
-            self._mark.write(rows[-1].revision)
+        self._acknowledge(rows[-1].revision)
 
     def check_complete(self, newest: int) -> None:
         """Compare the newest revision found with the acknowledged one; from now on the log may be written.
 
         Raises:
-            StorageError: acknowledged writes are missing.
+            StorageError: acknowledged writes are missing, or the mark cannot be written.
         """
-        self._mark.check(newest)
+        try:
+            self._mark.check(newest)
+        except OSError as error:
+            raise StorageError(f"{self._mark.path}: {error.strerror or error}; {datafile.remedy(error)}") from error
         self._is_complete = True
 
     def compact(self, floor: int) -> None:
@@ -143,6 +150,26 @@ class RevisionLog:
         finally:
             self._mark.close()
             self._lock.close()
+
+    def _acknowledge(self, revision: int) -> None:
+        """Write the mark for rows that are durable; a failure is logged once, until the mark can be written again.
+
+        An old mark only detects fewer losses until the next commit.
+        """
+        try:
+            self._mark.write(revision)
+        except OSError as error:
+            if not self._mark_is_old:
+                log.warning(
+                    "%s: %s: writes are stored, but the loss of any since revision %d would go unnoticed; %s",
+                    self._mark.path,
+                    error.strerror or error,
+                    revision,
+                    datafile.remedy(error),
+                )
+            self._mark_is_old = True
+        else:
+            self._mark_is_old = False
 
     def _read_compacted(self) -> int:
         found = self._connection.execute("SELECT revision FROM compaction").get

@@ -134,7 +134,8 @@ def _records(job: Obj, pods: Sequence[Obj], group: Obj | None) -> Iterator[Recor
         record = _record(job, f"_[{array_text(waiting)}]", [], "PENDING", group, copies=len(waiting))
         reason, message = (record.reason, record.message) if record.message else _reason_of_pods(pods)
         if not message and (at_once := (job["metadata"].get("annotations") or {}).get(PARALLELISM)):
-            reason, message = "JobArrayTaskLimit", f"{at_once} elements run at a time"
+            words = "one element runs" if at_once == "1" else f"{at_once} elements run"
+            reason, message = "JobArrayTaskLimit", f"{words} at a time"
         yield replace(record, reason=reason, message=message)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import click
 
+from kilauea.api.numbers import plural
 from kilauea.api.printing import printable
 from kilauea.api.times import SECOND
 from kilauea.cli.simulation.figures import duration
@@ -31,7 +32,7 @@ def progress(on_terminal: bool) -> Callable[[str, int, int, int, int], None]:
             return
         last = now
         which = f"{printable(name)}, seed {seed}" if seed else printable(name)
-        message = f"{which}: {ended:,} of {count:,} jobs have ended after {duration(at / SECOND)}"
+        message = f"{which}: {ended:,} of {plural(count, 'job')} ended after {duration(at / SECOND)}"
         click.echo(f"\r\x1b[K{message}" if on_terminal else message, nl=not on_terminal, err=True)
 
     return note

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kilauea.api.numbers import plural
 from kilauea.api.printing import printable
 from kilauea.cli.simulation.figures import Figure, Json, duration, figures, mean, number, percent, written
 from kilauea.cli.table import table
@@ -39,9 +40,9 @@ def _is_idle(figure: Figure, values: Sequence[float | None]) -> bool:
 
 def _about(report: Json) -> Iterator[str]:
     trace, settings = report["trace"], report["settings"]
-    left = f", {trace['left_out']} line{'s' * (trace['left_out'] != 1)} left out" if trace["left_out"] else ""
+    left = f", {plural(trace['left_out'], 'line')} left out" if trace["left_out"] else ""
     yield printable(
-        f"trace {trace['source']} ({trace['format']}): {trace['jobs']:,} jobs, {trace['pods']:,} pods "
+        f"trace {trace['source']} ({trace['format']}): {plural(trace['jobs'], 'job')}, {plural(trace['pods'], 'pod')} "
         f"over {duration(trace['span'])}{left}"
     )
     notes = []
@@ -76,7 +77,7 @@ def _queue_lines(configurations: Sequence[Json]) -> list[str]:
             rows.append([*cells, number(evicted or 0), number(unfinished or 0)])
     which = ["CONFIGURATION"] if len(configurations) > 1 else []
     heading = ["QUEUE", *which, "JOBS", "WAIT MEAN", "P50", "P90", "P99", "EVICTED", "UNFINISHED"]
-    more = [f"and {len(names) - MOST_QUEUES} more queues: see -o json"] if len(names) > MOST_QUEUES else []
+    more = [f"and {plural(len(names) - MOST_QUEUES, 'more queue')}: see -o json"] if len(names) > MOST_QUEUES else []
     return table(heading, rows) + more
 
 
@@ -93,7 +94,7 @@ def _end_lines(configuration: Json, *, several: bool) -> list[str]:
         lines.append(f"{name}stopped at {duration(run['makespan'])}: jobs restart or wait without end")
     if run["jobs"]["unfinished"]:
         count = run["jobs"]["unfinished"]
-        lines.append(f"{name}{count} job{'s' if count > 1 else ''} never ended. What waits at the end, and why:")
+        lines.append(f"{name}{plural(count, 'job')} never ended. What waits at the end, and why:")
         for each in run["waiting"]:
             groups = f"{each['groups']} pod groups, such as " if each["groups"] > 1 else ""
             lines.append(f"  {printable(each['reason'])} ({groups}{printable(each['example'])})")

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kilauea.api.numbers import plural
 from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND, parse_duration
 from kilauea.api.yamltext import YamlError, load_yaml
@@ -81,7 +82,7 @@ def of_flags(flags: Iterable[str], period: int = PERIOD, *, on_nodes: bool = Tru
         fields = flag.split(":")
         if len(fields) != 7:
             form = "name:type:min_util:max_util:prefer_warmup:min_nodes:max_nodes"
-            raise ShardingError(f"{flag}: has {len(fields)} fields instead of 7: use {form}")
+            raise ShardingError(f"{flag}: has {plural(len(fields), 'field')} instead of 7: use {form}")
         low, high, warm, least, most = fields[2:]
         if warm not in ("true", "false"):
             raise ShardingError(f"{flag}: prefer_warmup is {warm}: use true or false")

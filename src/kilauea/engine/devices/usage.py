@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from kilauea.api.device_config import DEFAULT, DeviceConfig
 from kilauea.api.devices import CONFIG_NAME, CONFIG_NAMESPACE, MIG, Card, DeviceTextError, mig_instance
+from kilauea.api.numbers import plural
 from kilauea.engine.devices.adapting import Adapter
 from kilauea.engine.model import status
 from kilauea.engine.model.devices import SHARE, CardRequest, DeviceWish, GivenCard, slices_in
@@ -152,5 +153,5 @@ def _free(use: CardUse) -> str:
         f"card {card.id} of node {use.node} has the most free memory: "
         f"{card.memory - use.memory} of {card.memory} MiB, {card.cores - use.cores}% of the cores"
     )
-    slots = f", {max(card.slots - len(use.parts), 0)} of {card.slots} slots"
+    slots = f", {max(card.slots - len(use.parts), 0)} of {plural(card.slots, 'slot')}"
     return text + (slots if card.slots <= MOST_SLOTS else "") + (_SPLIT if use.mode == MIG else "")

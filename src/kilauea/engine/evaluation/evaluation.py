@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kilauea.api.numbers import plural
 from kilauea.engine.evaluation import kernels
 from kilauea.engine.evaluation.picking import Picker
 from kilauea.engine.evaluation.shared_scores import SharedScores
@@ -568,5 +569,5 @@ def asked(plugin: str, point: str, function: Callable[..., Any], shape: TaskShap
         raise PluginFault(plugin, point, f"{type(error).__name__}: {error}") from error
     if answer is not None and getattr(answer, "shape", None) != (len(nodes),):
         form = f"shape {answer.shape}" if hasattr(answer, "shape") else type(answer).__name__
-        raise PluginFault(plugin, point, f"expected one value for each of {len(nodes)} nodes, got {form}")
+        raise PluginFault(plugin, point, f"expected one value for each of {plural(len(nodes), 'node')}, got {form}")
     return answer

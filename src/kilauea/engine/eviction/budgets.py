@@ -8,7 +8,9 @@ as a controller writes them later; so a budget must also keep as many running po
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
+
+import numpy as np
 
 from kilauea.api.selectors import matches
 from kilauea.engine.model import status
@@ -17,7 +19,7 @@ from kilauea.engine.model.tasks import Task
 from kilauea.engine.state import ClusterState
 
 
-def allowances(state: ClusterState, gone: Collection[str]) -> dict[str, int]:
+def allowances(state: ClusterState, gone: Iterable[Task]) -> dict[str, int]:
     """Return how many pods each budget allows to evict, by the key of the budget.
 
     That is what its status says, but no more than the running pods exceed those that have to be healthy: of the pods
@@ -25,26 +27,27 @@ def allowances(state: ClusterState, gone: Collection[str]) -> dict[str, int]:
 
     Args:
         state: the cluster.
-        gone: keys of tasks that are evicted in this cycle, which count as running.
+        gone: tasks that are evicted in this cycle, which count as running.
     """
-    namespaces = {budget.namespace for budget in state.budgets.values() if budget.allowed > 0}
-    running: Counter[tuple[str, int]] = Counter()
-    for task in state.tasks.values() if namespaces else ():
-        if task.namespace in namespaces and (task.status == status.RUNNING or task.key in gone):
-            running[task.namespace, task.label_class] += 1
-    return {key: min(budget.allowed, _beyond(state, budget, running)) for key, budget in state.budgets.items()}
+    allowed = {key: budget.allowed for key, budget in state.budgets.items()}
+    allowing = [budget for budget in state.budgets.values() if budget.allowed > 0]
+    if not allowing:
+        return allowed
+    runs = state.placements.running.copy()
+    runs[[task.row for task in gone]] = True
+    running = np.bincount(state.placements.label_class[runs], minlength=len(state.classes))
+    within = {name: state.classes.within([name]) for name in {budget.namespace for budget in allowing}}
+    for budget in allowing:
+        selected = within[budget.namespace] & state.classes.selected(budget.selector)
+        allowed[budget.key] = min(budget.allowed, _beyond(state, budget, int(running[selected].sum())))
+    return allowed
 
 
-def _beyond(state: ClusterState, budget: Budget, running: Counter[tuple[str, int]]) -> int:
+def _beyond(state: ClusterState, budget: Budget, running: int) -> int:
     """Return by how many the running pods of a budget exceed those that have to be healthy."""
-    classes = {
-        label_class: count
-        for (namespace, label_class), count in running.items()
-        if namespace == budget.namespace and matches(budget.selector, state.classes.get(label_class).labels)
-    }
     counted = (state.tasks.get(f"{budget.namespace}/{name}") for name in budget.disrupted)
     disrupted = sum(task is not None and task.status == status.RUNNING for task in counted)
-    return max(0, sum(classes.values()) - disrupted - budget.desired)
+    return max(0, running - disrupted - budget.desired)
 
 
 class Budgets:
@@ -63,7 +66,7 @@ class Budgets:
                 self._by_namespace.setdefault(budget.namespace, []).append(budget)
         self._spent: Counter[str] = Counter()
         gone = list(gone)
-        self._allowed = allowances(state, {task.key for task in gone})
+        self._allowed = allowances(state, gone)
         for task in gone:
             self.charge(task)
 

@@ -43,30 +43,36 @@ def numbers(reason: Reason, *, named: bool = False) -> str:
     asked, left = (bare(name, amount) for amount in amounts)
     if asked == left and reason.asked != reason.left:
         asked, left = (format_amount(name, amount) for amount in amounts)
-    unit = "" if named else f" {name}"
-    return f"requested {asked}{unit}, available {left}{unit}"
+    if named:
+        return f"requested {asked}, available {left}"
+    return f"requested {_named(asked, name)}, available {_named(left, name)}"
 
 
 def bare(name: str, amount: float) -> str:
-    """An amount for people without the name of its resource."""
-    return human(name, amount).removesuffix(f" {name}")
-
-
-def human(name: str, amount: float) -> str:
-    """An amount for people: at most one digit after the point, memory in its largest fitting unit."""
+    """An amount for people without the name of its resource, otherwise as `human` writes it."""
     if unit_of(name) is Unit.BYTES:
         size, suffix = amount, ""
         for suffix in ("", "Ki", "Mi", "Gi", "Ti", "Pi"):
             if abs(size) < 1024 or suffix == "Pi":
                 break
             size /= 1024
-        return f"{_short(size)}{suffix} {name}"
-    return f"{_short(amount / 1000 if unit_of(name) is Unit.MILLI else amount)} {name}"
+        return f"{_short(size)}{suffix}"
+    return _short(amount / 1000 if unit_of(name) is Unit.MILLI else amount)
+
+
+def human(name: str, amount: float) -> str:
+    """An amount for people: at most one digit after the point, memory in its largest fitting unit."""
+    return _named(bare(name, amount), name)
 
 
 def exact(name: str, amount: float) -> str:
     """An amount to write into an object, as a quantity that Kubernetes reads."""
-    return f"{format_amount(name, amount)} {name}"
+    return _named(format_amount(name, amount), name)
+
+
+def _named(amount: str, name: str) -> str:
+    """An amount with the name of its resource; `pods` is also a word for what it counts."""
+    return "1 pod" if (amount, name) == ("1", "pods") else f"{amount} {name}"
 
 
 def _short(value: float) -> str:

@@ -123,7 +123,8 @@ class Change:
             nodeSelector), `affinity`, `podAffinity`, `podAntiAffinity` (remove what is required), `spread` (remove
             topology spread constraints), `scheduler` (correct schedulerName).
             Of the group: `tier` (raise highestTierAllowed), `minimum` (lower minMember), `minAvailable` (lower that of
-            a Volcano job).
+            a Volcano job), `parallel` (let a StatefulSet create its pods at once), `ordered` (set the minimum of a
+            StatefulSet that creates one pod after another).
             Of others: `job` (one job fewer), `uncordon` (uncordon nodes), `ready` (get nodes ready), `nodes` (more
             nodes of a kind), `node` (one more node, of another size).
         object: the queue; the quota; the gates; the nodes; the taint; the entry; the pod group; the job; the node to

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kilauea.api.numbers import plural
 from kilauea.engine.conf import Finding, SchedulerConf
 from kilauea.engine.model.jobs import COMPLETED, PHASES
 from kilauea.engine.model.wishes import OF_GROUPS, Wish
 from kilauea.engine.plan import Condition
-from kilauea.engine.queues.faults.fault import IGNORED, IGNORED_REASON, plural
+from kilauea.engine.queues.faults.fault import IGNORED, IGNORED_REASON
 from kilauea.engine.session import Session
 
 
@@ -24,6 +25,8 @@ def is_served(wish: Wish, conf: SchedulerConf) -> bool:
 
 def sentence(wish: Wish) -> str:
     """A sentence: the field that is ignored, why, and the effect."""
+    if not wish.plugin:
+        return f"{wish.field} is ignored, since it is not supported: {wish.effect}"
     form = f"{wish.plugin} with enableHierarchy" if wish.tree else wish.plugin
     return f"{wish.field} is ignored, since the configuration does not name plugin {form}: {wish.effect}"
 

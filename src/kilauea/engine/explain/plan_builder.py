@@ -25,7 +25,7 @@ from kilauea.engine.model.tasks import Task
 from kilauea.engine.model.wishes import OF_QUEUES, Wish
 from kilauea.engine.plan import Condition, GroupOutcome, Nomination, Pending, Plan, QueueOutcome
 from kilauea.engine.queues.faults import QueueFault, conditions, findings, jobs_without_queue, queue_faults
-from kilauea.engine.queues.faults.fault import IGNORED, IGNORED_REASON
+from kilauea.engine.queues.faults.fault import IGNORED, IGNORED_REASON, UNSUPPORTED_REASON
 from kilauea.engine.report import counts_of
 from kilauea.engine.session import Session
 
@@ -74,7 +74,7 @@ def conclude(session: Session, *, reasons: bool = True) -> Plan:
         tuple(session.report.released.values()),
         groups(session, ignored),
         queues(session, conditions(faults)),
-        tuple(pending(session) if reasons else _promised(session, promises)),
+        tuple([*pending(session), *_homeless(session)] if reasons else _promised(session, promises)),
         (*session.findings, *findings(faults), *findings_of_ignored(session, ignored)),
     )
 
@@ -86,8 +86,10 @@ def _ignored_by_queue(session: Session) -> Iterator[QueueFault]:
         for wish in queue.wishes:  # few queues have any
             if wish not in unserved:
                 unserved[wish] = wish in OF_QUEUES and not is_served(wish, session.conf)
-            if unserved[wish]:
+            if unserved[wish] and wish.plugin:
                 yield QueueFault(name, IGNORED, IGNORED_REASON, sentence(wish))
+            elif unserved[wish]:
+                yield QueueFault(name, IGNORED, UNSUPPORTED_REASON, sentence(wish))
 
 
 # --- pod groups
@@ -179,15 +181,13 @@ def _with_devices(amounts: Mapping[str, float] | None, devices: Mapping[str, int
 
 
 def pending(session: Session) -> list[Pending]:
-    """All waiting tasks with their reasons, in the order of jobs and tasks."""
+    """The waiting tasks of the session's jobs with their reasons, in the order of jobs and tasks."""
     beyond, closest = OutOfReach(session), Closest(session)
-    out = [
+    return [
         closest.told(beyond.first(_pending(session, job, task)))
         for job in session.waiting_jobs()
         for task in _waiting(job)
     ]
-    out.extend(_homeless(session))
-    return out
 
 
 def _promised(session: Session, promises: Iterable[Nomination]) -> Iterator[Pending]:

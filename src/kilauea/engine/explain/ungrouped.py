@@ -17,4 +17,8 @@ def why_ungrouped(task: Task, state: ClusterState) -> Refusal:
     if queue is not None and not queue.open:
         message = f"queue {queue.name} is {queue.state}, so the pod gets no pod group"
         return Refusal("QueueClosed", message, queue.name)
-    return Refusal("NoPodGroup", f"the pod names no pod group: set annotation {GROUP_NAME}")
+    message = (
+        "the pod names no pod group, and its cluster has not created one yet: "
+        f"check that the controllers run, or name a group in annotation {GROUP_NAME}"
+    )
+    return Refusal("NoPodGroup", message)

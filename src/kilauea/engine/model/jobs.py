@@ -27,6 +27,9 @@ PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = PHASES = ("Pending", "Inqueue", 
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
 
+SERVICE = "pod:"
+"""Begins the name of the job of a service, and then the name of its pod; pod groups cannot have such names."""
+
 
 class Job(TaskCounts):
     """A pod group and its tasks. Either can be missing: pods can be created before their group."""

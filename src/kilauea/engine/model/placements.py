@@ -126,7 +126,7 @@ class LabelClasses:
 
 
 class Placements:
-    """Rows of tasks: the label class, the node that it counts on (-1 for none), and its start time there.
+    """Rows of tasks: the label class, the node that it counts on (-1 for none), whether it runs, and its start time.
 
     Rows of deleted tasks are reused.
     """
@@ -137,6 +137,8 @@ class Placements:
         self.terminating: NDArray[np.bool_] = np.zeros(64, dtype=bool)
         self.started: NDArray[np.int64] = np.zeros(64, dtype=np.int64)
         """Start time of a running pod, in microseconds since 1970; 0 if it does not run or the time is unknown."""
+        self.running: NDArray[np.bool_] = np.zeros(64, dtype=bool)
+        """Pods that run according to their objects; a session does not change it."""
         self._free: list[int] = []
         self._size = 0
 
@@ -152,6 +154,7 @@ class Placements:
                 self.node = np.concatenate([self.node, np.full_like(self.node, -1)])
                 self.terminating = np.concatenate([self.terminating, np.zeros_like(self.terminating)])
                 self.started = np.concatenate([self.started, np.zeros_like(self.started)])
+                self.running = np.concatenate([self.running, np.zeros_like(self.running)])
         self.label_class[row] = label_class
         return row
 
@@ -160,10 +163,16 @@ class Placements:
         self.node[row] = node
         self.terminating[row] = terminating
 
+    def run(self, row: int, started: int, *, running: bool) -> None:
+        """Set whether the pod of a task runs, and since when."""
+        self.started[row] = started
+        self.running[row] = running
+
     def release(self, row: int) -> None:
         """Release a task's row."""
         self.node[row] = -1
         self.label_class[row] = 0
+        self.running[row] = False
         self._free.append(row)
 
     def count(self, wanted: NDArray[np.bool_], nodes: int, *, terminating_too: bool) -> NDArray[np.int64]:

@@ -77,8 +77,8 @@ class Queue:
         """The maximum amounts that it may use in each group."""
         self.hierarchy, self.hierarchy_weights = path_of(obj.annotations)
         """Names and weights from the root to the queue, in the tree that annotations describe."""
-        self.wishes = wishes_of_queue(obj.annotations, spec.affinity if spec else None)
-        """Bits for fields of the queue that need plugins."""
+        self.wishes = wishes_of_queue(obj.annotations, spec)
+        """Fields of the queue that need plugins, or are not supported."""
         self.row = -1
         self.allocated: dict[str, float] = {}
         self.request: dict[str, float] = {}

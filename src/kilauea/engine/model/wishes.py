@@ -1,4 +1,4 @@
-"""Fields of queues and pod groups that only one plugin each serves.
+"""Fields of queues and pod groups that only one plugin each serves, or none.
 
 If that plugin is not configured, the field is ignored, and its object gets a condition. Wishes of groups are bits, so
 those of all jobs fit in one column.
@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kilauea.api import wellknown
-from kilauea.api.scheduling import NetworkTopology, QueueAffinity
+from kilauea.api.scheduling import NetworkTopology, QueueSpec
 
 
 class Wish(NamedTuple):
     """A field or an annotation, and the plugin that serves it.
 
     Attributes:
-        plugin: its name.
+        plugin: its name; empty if there is none, as for fields that only Volcano supports.
         field: its name in messages.
         effect: what happens without the plugin.
         keys: the annotations that set it, if any.
@@ -31,10 +31,12 @@ class Wish(NamedTuple):
     tree: bool = False
 
 
+FIFO = Wish("", "spec.dequeueStrategy: fifo", "a job that cannot start does not block those behind it")
 NODE_GROUPS = Wish("nodegroup", "spec.affinity", "its pods may run on any node group")
 
 OF_QUEUES = (
     NODE_GROUPS,
+    FIFO,
     Wish(
         "nodegroup",
         f"annotation {wellknown.NODE_GROUP_LIMITS}",
@@ -100,12 +102,14 @@ TASK_TOPOLOGY_BIT = 1 << OF_GROUPS.index(TOPOLOGY)
 NUMA_BIT, SOFT_BIT = 1 << OF_GROUPS.index(NUMA), 1 << OF_GROUPS.index(SOFT)
 
 
-def wishes_of_queue(annotations: Mapping[str, str], affinity: QueueAffinity | None) -> tuple[Wish, ...]:
+def wishes_of_queue(annotations: Mapping[str, str], spec: QueueSpec | None) -> tuple[Wish, ...]:
     """The wishes of a queue."""
+    affinity = spec.affinity if spec else None
     terms = (affinity.node_group_affinity, affinity.node_group_anti_affinity) if affinity is not None else ()
     grouped = any(term is not None and (term.required or term.preferred) for term in terms)
     named = (wish for wish in OF_QUEUES if any(annotations.get(key) for key in wish.keys))
-    return (*((NODE_GROUPS,) if grouped else ()), *named)
+    strict = spec is not None and spec.dequeue_strategy == "fifo"
+    return (*((NODE_GROUPS,) if grouped else ()), *((FIFO,) if strict else ()), *named)
 
 
 def wishes_of_group(

@@ -106,7 +106,7 @@ class Pdb(Plugin):
     def _allowances(self) -> dict[str, int]:
         """Return the evictions that each budget allows from the start of the cycle on."""
         if self._known is None:
-            self._known = allowances(self._session.state, self._evicted.keys())
+            self._known = allowances(self._session.state, self._evicted.values())
         return self._known
 
     def _budgets_of(self, task: Task) -> Iterator[Budget]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from kilauea.admission.review import Settings
 from kilauea.api.kinds import NODES
 from kilauea.api.ports import Controller, Key, Obj, Resource
-from kilauea.api.wellknown import ALL_SCHEDULERS, DEFAULT_SCHEDULER
+from kilauea.api.wellknown import ALL_SCHEDULERS, GANG_SCHEDULERS
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.admission.without_effect import WithoutEffect
 from kilauea.apiserver.backend import Backend
@@ -70,8 +70,6 @@ from kilauea.telemetry.metrics import SchedulerMetrics
 if TYPE_CHECKING:
     from kilauea.runtime.cluster.machine_pods import MachineOptions, MachinePods
 
-SCHEDULERS = tuple(name for name in ALL_SCHEDULERS if name != DEFAULT_SCHEDULER)
-"""Scheduler names for pods with groups; the scheduler serves pods of `default-scheduler`, too."""
 EVENTS = 1500
 """Events written per second, a few at a time: fewer while the cluster is busy, as each waits for its turn.
 
@@ -199,7 +197,7 @@ async def _components(
         stalls.running_since, partial(_is_ours, machine), authority, api.backend.sign, partial(discovered, api)
     )
     simulated: list[Controller] = [AutoscalerController(), LoadBalancerController(), *_nodes(up, machine)]
-    controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *simulated, *_scheduling(up)]
+    controlled = [*volcano_controllers(GANG_SCHEDULERS), *kubernetes, *simulated, *_scheduling(up)]
     driver = Driver(controllers, cache, clock, rng, recorder.record, controlled)
     fabric = FabricDiscovery(controllers, cache, clock, recorder.record, CONFIGURATION)
     api.backend.logs = PodLogs(cache, up.run_time)
@@ -373,7 +371,7 @@ def _join(up: Up, backend: Backend, history: HistoryRecorder) -> None:
     for each in (*METRICS, *HISTORY):
         backend.registry.add(each)
     backend.components = (*(["scheduler"] if up.scheduler else []), "controller-manager", "etcd-0")
-    settings = Settings(SCHEDULERS, check_template=template_errors)
+    settings = Settings(GANG_SCHEDULERS, check_template=template_errors)
     backend.admission = admission_steps(VolcanoAdmission(backend, settings), Submissions(history), WithoutEffect())
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from kilauea.api.numbers import plural
 from kilauea.api.ports import ApiError, Clock, Resource
 from kilauea.api.times import SECOND, format_time
 from kilauea.client.rest import Client
@@ -121,7 +122,7 @@ class Past:
         colours = ranks([_averages(found, name) for name in names])
         return {
             "charts": [_chart(found, name, colours) for name in names],
-            "span": f"{length // (24 * HOUR)} days" if length > 24 * HOUR else f"{length // HOUR} hours",
+            "span": plural(length // (24 * HOUR), "day") if length > 24 * HOUR else plural(length // HOUR, "hour"),
             "begin": now - length,
             "since": found.since,
             "gaps": found.gaps,

@@ -7,6 +7,7 @@ from typing import Any
 
 from kilauea.api.crds import definitions
 from kilauea.api.kinds import DEFINITIONS
+from kilauea.api.numbers import plural
 from kilauea.api.ports import Obj
 from kilauea.apiserver.schema import openapi_definitions
 from kilauea.runtime.doctor.facts import Facts
@@ -28,7 +29,7 @@ def check_definitions(facts: Facts) -> Check:
         return check_of("definitions", "", [unread("CustomResourceDefinitions", error, fix)])
     there = {each["metadata"]["name"]: each for each in facts.all(DEFINITIONS)}
     found = [finding for each in wanted for finding in _findings(each, there.get(each["metadata"]["name"]))]
-    return check_of("definitions", f"{len(wanted)} definitions of this version", found)
+    return check_of("definitions", f"{plural(len(wanted), 'definition')} of this version", found)
 
 
 def _findings(wanted: Mapping[str, Any], there: Obj | None) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kilauea.api.job_plugins import ARGUMENTS
 from kilauea.api.kinds import POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, VC_JOBS
+from kilauea.api.numbers import plural
 from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND, parse_time
 from kilauea.api.wellknown import GROUP_NAME, QUEUE_NAME
@@ -53,7 +54,7 @@ def _schedulers(facts: Facts) -> Iterator[Finding]:
             waiting.setdefault(name, []).append(pod)
     for name, pods in sorted(waiting.items()):
         first = min(pods, key=name_of)
-        message = f"{_count(len(pods), 'pod')} wait for the scheduler {name}, which does not run"
+        message = f"{plural(len(pods), 'pod')} wait for the scheduler {name}, which does not run"
         if served:
             fix = f"use schedulerName: {_nearest(name, served)}, or start a scheduler with --scheduler-name={name}"
         else:
@@ -65,10 +66,6 @@ def _waits(pod: Obj, now: int) -> bool:
     """Return True if a pod has waited for so long that a scheduler would have processed it."""
     created = pod["metadata"].get("creationTimestamp")
     return not created or now - parse_time(created) > SEEN_SECONDS * SECOND
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
 def _nearest(name: str, known: Collection[str]) -> str:
@@ -100,7 +97,7 @@ def _queues_of_pods(facts: Facts, known: Collection[str]) -> Iterator[Finding]:
     for name, pods in sorted(without.items()):
         first = min(pods, key=name_of)
         message = (
-            f"queue {name} does not exist, so {_count(len(pods), 'pod')} {'get' if pods[1:] else 'gets'} no pod group"
+            f"queue {name} does not exist, so {plural(len(pods), 'pod')} {'get' if pods[1:] else 'gets'} no pod group"
         )
         place = f"metadata.annotations.{QUEUE_NAME}"
         yield Finding(ERROR, name_of(first), place, name, message, _other_queue(name, known))
@@ -118,7 +115,7 @@ def _groups(facts: Facts) -> Iterator[Finding]:
             elsewhere.setdefault(group, []).append(pod)
     for group, pods in sorted(elsewhere.items()):
         first, field = min(pods, key=name_of), f"metadata.annotations.{OTHER_GROUP_NAME}"
-        message = f"{_count(len(pods), 'pod')} {'are' if pods[1:] else 'is'} not in pod group {group}"
+        message = f"{plural(len(pods), 'pod')} {'are' if pods[1:] else 'is'} not in pod group {group}"
         fix = f"use annotation {GROUP_NAME} in the template of the pods"
         yield Finding(WARNING, name_of(first), field, group.partition("/")[2], message, fix)
 

@@ -175,11 +175,16 @@ def assemble_cluster(sources: Iterable[tuple[str, Decoded]], live: Snapshot | No
         _expand(cluster, known, list(workloads.values()), now)
         cluster.unusable += len(written & cluster.refused.keys())
         cluster.errors += [f"{name}: {cluster.refused[name]}" for name in sorted(written & cluster.refused.keys())]
+    new = [obj for obj in known.values() if isinstance(obj, Pod) and not obj.metadata.uid]
+    cluster.warnings.extend(fill_in(list(known.values())))
+    if any(pod.spec.scheduler_name in wellknown.GANG_SCHEDULERS for pod in new):
+        _group(known, new)
     cluster.objects = list(known.values())
-    cluster.warnings.extend(fill_in(cluster.objects))
     cluster.objects = with_ephemeral_claims(with_made_claims(cluster.objects))
     if live is not None:
-        cluster.submitted = _submitted(cluster.objects, running)
+        # Jobs of the cluster that are not admitted have no pods yet.
+        stored = {group for job, group in cluster.groups_of_jobs.items() if job not in written}
+        cluster.submitted = tuple(key for key in _submitted(cluster.objects, running) if key not in stored)
     cluster.newest = newest(cluster.objects)
     return cluster
 
@@ -239,6 +244,14 @@ def _expand(cluster: Cluster, known: dict[tuple[str, str], Object], workloads: S
     cluster.warnings.extend(expansion.warnings)
     for obj in expansion.objects:
         known.setdefault(_label(obj), obj)
+
+
+def _group(known: dict[tuple[str, str], Object], pods: Sequence[Pod]) -> None:
+    """Add the groups that a cluster creates for new pods that name none."""
+    from kilauea.runtime.inputs.expanding.groups import group_pods  # noqa: PLC0415 - as above
+
+    for group in group_pods(pods, known.values()):
+        known.setdefault(_label(group), group)
 
 
 def _unknown_fields(manifests: Sequence[Manifest]) -> Iterator[str]:

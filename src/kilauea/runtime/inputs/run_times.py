@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kilauea.api.core import Pod
 from kilauea.api.kinds import JOBS, VC_JOBS
 from kilauea.api.meta import Object
+from kilauea.api.numbers import plural
 from kilauea.api.ports import Obj
 from kilauea.api.quantity import QuantityError, resource_amounts
 from kilauea.api.times import SECOND, parse_duration
@@ -85,7 +86,7 @@ class PodRunTimes:
             low, middle, high, *times = (
                 min(time, limit) if limit else time for time in (found.low, found.middle, found.high, *found.times)
             )
-            return Forecast(low, middle, high, f"{found.runs} similar runs", tuple(times))
+            return Forecast(low, middle, high, plural(found.runs, "similar run"), tuple(times))
         if limit:
             return Forecast(max(int(limit * EARLY), ran), limit, limit, "activeDeadlineSeconds, at the latest")
         return None

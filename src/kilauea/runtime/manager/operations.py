@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kilauea.api.numbers import plural
 from kilauea.api.ports import (
     Api,
     ApiError,
@@ -236,8 +237,8 @@ def told(operation: Action) -> str:
     """A short description of an operation, for the log."""
     name = type(operation).__name__.lower()
     if isinstance(operation, Confirm):
-        return f"{name} that {len(operation.absent)} objects do not exist"
+        return f"{name} the absence of {plural(len(operation.absent), 'object')}"
     if isinstance(operation, Empty):
-        return f"{name} {operation.namespace or 'all namespaces'} of {len(operation.resources)} kinds"
+        return f"{name} {operation.namespace or 'all namespaces'} of {plural(len(operation.resources), 'kind')}"
     key = key_of(operation.body) if isinstance(operation, Create | Replace) else operation.key
     return f"{name} {operation.resource.plural} {key}"

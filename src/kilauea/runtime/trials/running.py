@@ -15,6 +15,7 @@ from kilauea.admission.review import Denied, Review, Settings
 from kilauea.api.core import Node
 from kilauea.api.kinds import VC_JOBS
 from kilauea.api.meta import Object
+from kilauea.api.numbers import plural
 from kilauea.api.ports import View
 from kilauea.api.quantity import format_amount, resource_amounts
 from kilauea.api.scheduling import PriorityClass, Queue
@@ -132,8 +133,7 @@ def complete(objects: Sequence[Object], trace: Trace, source: str) -> tuple[list
     for name, count in wanted.items():
         if name and name not in queues:
             meant = nearest(name, queues - {ROOT_QUEUE, DEFAULT_QUEUE})
-            jobs = f"{count} job{'s' if count > 1 else ''}"
-            found.append(f"queue {name} of {jobs} does not exist: added with weight 1{meant}")
+            found.append(f"queue {name} of {plural(count, 'job')} does not exist: added with weight 1{meant}")
             have.append(built_in_queue(name))
     classes = {obj.name for obj in have if isinstance(obj, PriorityClass)}
     for name in sorted({job.priority_class for job in trace.jobs} - classes - {""}):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from kilauea.api.cel import CelCostError, CelError
 from kilauea.api.device_selectors import device_matcher
+from kilauea.api.numbers import plural
 from kilauea.api.selectors import node_term_matches, tolerates
 from kilauea.engine.model.claims.facts import Ask, Class, Device, DeviceId, Fault, Grant, Slice, TaintRule, full_name
 from kilauea.engine.model.nodes import NodeTable, natural
@@ -352,7 +353,7 @@ def _capacity(device: Device, name: str) -> int:
 def _pool_problem(parts: Sequence[Slice]) -> str:
     """The reason why a pool cannot be used: missing slices, or devices with the same name."""
     if len(parts) < parts[0].count:
-        return f"{len(parts)} of its {parts[0].count} slices of generation {parts[0].generation} exist"
+        return f"{len(parts)} of its {plural(parts[0].count, 'slice')} of generation {parts[0].generation} exist"
     names = Counter(device.id.device for part in parts for device in part.devices)
     twice = sorted(name for name, count in names.items() if count > 1)
     return f"device {twice[0]} is listed more than once" if twice else ""

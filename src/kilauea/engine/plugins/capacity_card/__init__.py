@@ -70,6 +70,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kilauea.api.numbers import plural
 from kilauea.engine.conf import Finding, argument
 from kilauea.engine.extension import PERMIT, REJECT, Rejection, Scope, SpareReason
 from kilauea.engine.model.cards import CARD, EITHER
@@ -183,7 +184,7 @@ class CapacityCard(Plugin):
                 setattr(queue, figure, {n: amount for n, amount in getattr(holdings, figure).items() if amount})
         hidden = len(self._noted) - MOST_NOTES
         if hidden > 0:
-            session.findings.append(Finding(f"plugin {self.name}", f"{hidden} more findings of this kind"))
+            session.findings.append(Finding(f"plugin {self.name}", f"{plural(hidden, 'more finding')} of this kind"))
 
     # --- oddities
 

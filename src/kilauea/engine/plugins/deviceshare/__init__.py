@@ -79,6 +79,7 @@ from numpy.typing import NDArray
 
 from kilauea.api.device_config import DEFAULT, DeviceConfig
 from kilauea.api.devices import CONFIG_NAME, CONFIG_NAMESPACE, LOCK_TIME
+from kilauea.api.numbers import plural
 from kilauea.engine.conf import Finding, argument
 from kilauea.engine.devices.adapting import Adapter
 from kilauea.engine.devices.classes import Amounts, CardState, Figure, Followed
@@ -212,7 +213,7 @@ class DeviceShare(Plugin):
                         Finding(f"node {session.nodes.names[row]}", message, code="DeviceAnnotations")
                     )
             if len(rows) > MOST_NAMED:
-                message = f"the annotations of {len(rows) - MOST_NAMED} more nodes cannot be read either"
+                message = f"the annotations of {plural(len(rows) - MOST_NAMED, 'more node')} cannot be read either"
                 session.findings.append(Finding(f"devices {kind}", message, code="DeviceAnnotations"))
 
     # --- nodes

@@ -24,8 +24,9 @@ UNREADABLE = "Unreadable"
 """Type of condition: an annotation is invalid."""
 
 IGNORED = "WishIgnored"
-"""Type of condition, also of groups: a field needs a plugin that is not configured."""
+"""Type of condition, also of groups: a field needs a plugin that is not configured, or is not supported."""
 IGNORED_REASON = "PluginNotConfigured"
+UNSUPPORTED_REASON = "NotSupported"
 
 MOST_FINDINGS = 20
 """Maximum number of findings per reason in a cycle; the others are counted. All queues get conditions."""
@@ -107,8 +108,3 @@ def rules_of(conf: SchedulerConf) -> Rules:
         if entry.name in QUEUE_PLUGINS:
             return Rules(entry.name, entry.name == "capacity" and entry.is_enabled("hierarchy"))
     return Rules("", tree=False)
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 pod`, `2 pods`."""
-    return f"{count} {noun}{'s' * (count != 1)}"

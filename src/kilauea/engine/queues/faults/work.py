@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kilauea.api.numbers import plural
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import COMPLETED, PHASES, Job
 from kilauea.engine.model.queue_tree import QueueTree
-from kilauea.engine.queues.faults.fault import DETACHED, HOLDS_JOBS, NOT_OPEN, QueueFault, Rules, plural
+from kilauea.engine.queues.faults.fault import DETACHED, HOLDS_JOBS, NOT_OPEN, QueueFault, Rules
 from kilauea.engine.session import Session
 
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
+from kilauea.api.numbers import plural
 from kilauea.api.times import SECOND, parse_duration, parse_time
 from kilauea.runtime.inputs.files import SourceError
 
@@ -67,7 +68,9 @@ class Findings:
     def all(self) -> tuple[str, ...]:
         """All reports, with the number of suppressed ones."""
         more = [
-            f"{self.source}: {count - TOLD} more lines: {kind}" for kind, count in self._counts.items() if count > TOLD
+            f"{self.source}: {plural(count - TOLD, 'more line')}: {kind}"
+            for kind, count in self._counts.items()
+            if count > TOLD
         ]
         return (*self._told, *more)
 

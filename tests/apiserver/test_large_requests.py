@@ -57,6 +57,28 @@ def test_not_all_errors_of_many_are_listed(api: Api) -> None:
         assert each.body["details"]["causes"][-1]["message"] == MORE_ERRORS.message
 
 
+def test_thousands_of_claims_of_a_container_are_compared_by_name(api: Api) -> None:
+    used = [{"name": f"c{number}", "request": "r"} for number in range(8_000)]
+    used += [{"name": f"c{number}"} for number in range(8_000)]
+    container = {"name": "main", "image": "busybox:1", "resources": {"claims": used}}
+    with soon():
+        answer = api.ask("POST", PODS, {"metadata": {"name": "a"}, "spec": {"containers": [container]}})
+    assert answer.code == 422
+
+
+def test_a_claim_and_requests_of_it_are_not_used_both(api: Api) -> None:
+    used = [{"name": "a", "request": "x"}, {"name": "a", "request": "y"}, {"name": "ab", "request": "x"}, {"name": "a"}]
+    container = {"name": "main", "image": "busybox:1", "resources": {"claims": used}}
+    claims = [{"name": name, "resourceClaimName": name} for name in ("a", "ab")]
+    spec = {"containers": [container], "resourceClaims": claims}
+    answer = api.ask("POST", PODS, {"metadata": {"name": "a"}, "spec": spec})
+    where = "spec.containers[0].resources.claims[3]"
+    assert [(each["field"], each["reason"]) for each in answer.body["details"]["causes"]] == [
+        (where, "FieldValueDuplicate"),
+        (where, "FieldValueDuplicate"),
+    ]
+
+
 # --- patches
 
 

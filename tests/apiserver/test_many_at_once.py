@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 
 from kilauea.apiserver import turns
 from kilauea.apiserver.documents import documents
@@ -143,7 +144,9 @@ def test_responses_of_many_clients_are_sent_in_turns(api: Api, monkeypatch: pyte
 def test_a_table_in_parts_is_whole(api: Api, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     monkeypatch.setattr(answers, "PART", 1)
     table = api.good(
-        "GET", f"{MAPS}?fieldSelector=metadata.name%3Dnone" if not rows else f"{MAPS}?limit={rows}", **TABLE
+        "GET",
+        f"{MAPS}?fieldSelector=metadata.name%3Dnone" if not rows else f"{MAPS}?limit={rows}",
+        accept=TABLE["accept"],
     )
     names = [each["object"]["metadata"]["name"] for each in table["rows"]]
     assert names == [f"m{number:02}" for number in range(rows)]
@@ -174,7 +177,7 @@ def test_a_list_of_the_past_reads_the_events_since_in_steps(api: Api, monkeypatc
 
 
 def test_metrics_are_written_once_for_all_who_ask_meanwhile(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads, write = list[int](), documents.generate_latest
+    threads, write = list[int](), generate_latest
 
     def counted(registry: Any) -> bytes:
         threads.append(threading.get_ident())

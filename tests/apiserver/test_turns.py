@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -147,6 +148,27 @@ def test_large_writes_of_one_user_are_not_done_at_one_go(api: Api, verb: str) ->
 
     api.run(run())
     assert order.index("one") < 4
+
+
+def test_rounds_of_the_loop_lie_between_two_steps() -> None:
+    rounds, waiting = 3, 4
+
+    async def run() -> list[int]:
+        turns, now, steps = LoopTurns(rounds), 0, list[int]()
+
+        async def work() -> None:
+            await turns.pause("a")
+            steps.append(now)
+
+        working = asyncio.gather(*[work() for _ in range(waiting)])
+        while not working.done():
+            await asyncio.sleep(0)
+            now += 1
+        return steps
+
+    steps = asyncio.run(run())
+    assert len(steps) == waiting
+    assert all(later - earlier >= rounds for earlier, later in pairwise(steps))
 
 
 def test_a_slice_reads_the_clock_once_per_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,8 @@ from kilauea.apiserver.turns import LoopTurns
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """Characters of generated names, which do not form words or look alike."""
 SUFFIX_LENGTH = 5
+ROUNDS = 3
+"""Rounds of the loop between two steps of long lists, watches and logs."""
 SERVICE_RANGE = IPv4Network("10.96.0.0/12")
 """The default range of service IPs."""
 _RANDOM_BITS = ~(0xF000 << 64 | 0xC000 << 48)
@@ -90,7 +92,7 @@ class ServerState:
     now: Callable[[], int] = field(kw_only=False)
     rng: Random = field(kw_only=False)
     logs: LogSource | None = None
-    reading_turns: LoopTurns = field(default_factory=LoopTurns)
+    reading_turns: LoopTurns = field(default_factory=lambda: LoopTurns(ROUNDS))
     connections: PodConnections | None = None
     sessions: Sessions = field(default_factory=Sessions)
     ports: Sessions = field(default_factory=lambda: Sessions(MOST_PORTS, MOST_PORTS_OF_TENANT, "ports of pods"))

@@ -100,10 +100,15 @@ class LoopTurns:
 
     If several wait, each is followed by a pause as long as its turn, in which the loop runs everything else. So other
     requests wait for at most one of them, not for all.
+
+    Args:
+        rounds: rounds of the loop between two turns, instead of a pause: for steps of a few milliseconds, between which
+            a loop without other requests should not rest.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rounds: int = 0) -> None:
         self._turns = Turns()
+        self._rounds = rounds
 
     async def take(self, user: str) -> None:
         """Wait for a turn, which lasts until the caller's next wait."""
@@ -118,8 +123,16 @@ class LoopTurns:
 
     def _end(self, user: str, since: float) -> None:
         loop = asyncio.get_running_loop()
-        if self._turns.is_wanted:
+        if self._turns.is_wanted and self._rounds:
+            self._pass(user, self._rounds)
+        elif self._turns.is_wanted:
             loop.call_later(min(loop.time() - since, LONGEST_PAUSE), self._turns.give_back, user)
+        else:
+            self._turns.give_back(user)
+
+    def _pass(self, user: str, rounds: int) -> None:
+        if rounds:
+            asyncio.get_running_loop().call_soon(self._pass, user, rounds - 1)
         else:
             self._turns.give_back(user)
 

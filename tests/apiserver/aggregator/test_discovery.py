@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from kilauea.apiserver.documents import openapi
+from kilauea.apiserver.protobuf.openapi import encode_definition
 from kilauea.apiserver.request import ApiResponse, make_request
 from kilauea.apiserver.rest.metrics import METRICS
 from support.aggregated_server import API_SERVICES, GROUP, PATH, AggregatedServer, Aggregation, api_service
@@ -111,7 +112,7 @@ def test_descriptions_in_protobuf_are_made_once(
     """That of a large one takes seconds, so it is made beside the event loop, when the description is read."""
     accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
     behind.register(server)
-    made, encode = list[str](), openapi.encode_definition
+    made, encode = list[str](), encode_definition
 
     def counted(name: str, schema: Any) -> bytes:
         made.append(name)

@@ -25,7 +25,7 @@ _FIELDS = (
     "spec.versions[].storage",
     "status",
 )
-"""What the controllers read; schemas may have a megabyte, and a change lets all definitions of a group be read."""
+"""Fields that the controllers read; schemas may have a megabyte, and a change lets a whole group be read."""
 
 
 def definition_controllers() -> list[Controller]:

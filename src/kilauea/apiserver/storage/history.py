@@ -96,7 +96,7 @@ class Ring:
 
 
 class Earlier:
-    """What differs at an earlier revision from now: found event by event, of which there can be tens of thousands.
+    """The differences of an earlier revision from now, found event by event: there can be tens of thousands.
 
     Args:
         ring: the events of a resource.

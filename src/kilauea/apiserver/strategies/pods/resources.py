@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
@@ -24,6 +25,8 @@ from kilauea.apiserver.strategies.quotas import COUNTED_RESOURCES, STANDARD_RESO
 
 Amounts = Mapping[str, str]
 
+LONGEST_NAMES = 1024
+"""Characters of the names that an error lists."""
 _MOST, _MOST_AMOUNTS, _LONGEST = 4096, 16, 256
 _VALID: set[tuple[tuple[str, str] | None, ...]] = set()
 """Valid requests and limits of containers, since most containers have the same as others."""
@@ -150,6 +153,9 @@ def _check_huge(path: str, requests: Amounts, limits: Amounts) -> Iterator[Cause
 def _check_used_claims(path: str, used: list[Object], claims: Collection[str]) -> Iterator[Cause]:
     """Check the claims that a container uses: each request at most once."""
     seen: set[str] = set()
+    parts: Counter[str] = Counter()
+    """The number of requests of each claim that are used by themselves."""
+    known = _some_of(claims)
     for number, each in enumerate(used):
         name, request, where = each.get("name", ""), each.get("request") or "", f"{path}[{number}]"
         if not name:
@@ -163,12 +169,21 @@ def _check_used_claims(path: str, used: list[Object], claims: Collection[str]) -
             if key in seen:
                 yield duplicate(where, key)
             elif not request:
-                yield from (duplicate(where, name) for other in seen if other.startswith(f"{name}/"))
+                yield from (duplicate(where, name) for _ in range(parts[name]))
+            if request and key not in seen:
+                parts[name] += 1
             seen.add(key)
         if name not in claims:
-            known = f": {', '.join(sorted(claims))}" if claims else " which is empty"
             cause = missing_reference(where, name)
             yield cause._replace(message=f"{cause.message}: must be one of the names in pod.spec.resourceClaims{known}")
+
+
+def _some_of(claims: Collection[str]) -> str:
+    """Return the names of claims for an error, of which thousands of claims may each have one."""
+    if not claims:
+        return " which is empty"
+    text = ", ".join(sorted(claims))
+    return f": {text}" if len(text) <= LONGEST_NAMES else f": {text[:LONGEST_NAMES]}..."
 
 
 def check_pod_claims(path: str, claims: list[Object]) -> Iterator[Cause]:

@@ -177,8 +177,9 @@ def assemble_cluster(sources: Iterable[tuple[str, Decoded]], live: Snapshot | No
         cluster.errors += [f"{name}: {cluster.refused[name]}" for name in sorted(written & cluster.refused.keys())]
     new = [obj for obj in known.values() if isinstance(obj, Pod) and not obj.metadata.uid]
     cluster.warnings.extend(fill_in(list(known.values())))
-    if any(pod.spec.scheduler_name in wellknown.GANG_SCHEDULERS for pod in new):
-        _group(known, new)
+    bare = [pod for pod in new if pod.spec.scheduler_name in wellknown.GANG_SCHEDULERS and not named_group(pod)]
+    if bare:
+        _group(known, bare)
     cluster.objects = list(known.values())
     cluster.objects = with_ephemeral_claims(with_made_claims(cluster.objects))
     if live is not None:

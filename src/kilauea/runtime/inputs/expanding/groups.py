@@ -16,6 +16,8 @@ from kilauea.api.wellknown import GANG_SCHEDULERS, GROUP_NAME, QUEUE_NAME
 from kilauea.controllers.podgroups import PodGroupController
 from kilauea.runtime.inputs.expanding.objects import made_group
 
+CONTROLLER = PodGroupController(GANG_SCHEDULERS)
+
 
 def group_for(pod: Obj, owner: tuple[Resource, Obj] | None = None) -> dict[str, Any] | None:
     """The group that the podgroup controller would create for a pod; None if the pod gets none.
@@ -24,9 +26,8 @@ def group_for(pod: Obj, owner: tuple[Resource, Obj] | None = None) -> dict[str, 
         pod: the pod.
         owner: the kind and the object of the workload that owns the pod, if it is known.
     """
-    controller = PodGroupController(GANG_SCHEDULERS)
     key = Key(pod["metadata"]["namespace"], pod["metadata"]["name"])
-    for operation in controller.reconcile(key, _One(pod, owner), 0).operations:
+    for operation in CONTROLLER.reconcile(key, _One(pod, owner), 0).operations:
         if isinstance(operation, Create) and operation.resource == POD_GROUPS:
             return dict(operation.body)
     return None

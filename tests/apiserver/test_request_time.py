@@ -275,9 +275,9 @@ def test_a_client_that_reads_nothing_is_disconnected(
 def test_a_client_that_reads_slowly_gets_everything(
     api: Api, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(20):
+    for number in range(6):
         api.create_map(f"m{number}", text="x" * 500_000)
-    monkeypatch.setattr(transport, "PATIENCE", 2.0)
+    monkeypatch.setattr(transport, "PATIENCE", 1.0)
 
     async def story(line: Line) -> None:
         reader, writer = await line.open()
@@ -285,6 +285,6 @@ def test_a_client_that_reads_slowly_gets_everything(
         found = b""
         while not found.endswith(b"0\r\n\r\n"):
             found += await reader.read(1 << 20)
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(0.1)
 
     play(api, credentials, story)

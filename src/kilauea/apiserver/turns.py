@@ -1,4 +1,4 @@
-"""How requests share the server: users take turns, and long work leaves the event loop to others in between."""
+"""Requests share the server: users take turns, and long work leaves the event loop to others in between."""
 
 from __future__ import annotations
 

@@ -275,7 +275,7 @@ def test_a_client_that_reads_nothing_is_disconnected(
 def test_a_client_that_reads_slowly_gets_everything(
     api: Api, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(6):
+    for number in range(12):
         api.create_map(f"m{number}", text="x" * 500_000)
     monkeypatch.setattr(transport, "PATIENCE", 1.0)
 

@@ -32,6 +32,7 @@ from visitors import Visitors  # noqa: E402
 from kilauea.admission.review import Settings  # noqa: E402
 from kilauea.api.kinds import VC_JOBS  # noqa: E402
 from kilauea.api.ports import Controller  # noqa: E402
+from kilauea.api.wellknown import GANG_SCHEDULERS  # noqa: E402
 from kilauea.apiserver.admission.chain import admission_steps  # noqa: E402
 from kilauea.apiserver.backend import Backend  # noqa: E402
 from kilauea.apiserver.bootstrap import create_first_objects  # noqa: E402
@@ -53,7 +54,7 @@ from kilauea.nodes.registration import Registration  # noqa: E402
 from kilauea.runtime.cluster.admission import VolcanoAdmission  # noqa: E402
 from kilauea.runtime.cluster.direct import DirectClient  # noqa: E402
 from kilauea.runtime.cluster.in_process import Definitions  # noqa: E402
-from kilauea.runtime.cluster.up import EVENTS, RENEW_SECONDS, SCHEDULERS  # noqa: E402
+from kilauea.runtime.cluster.up import EVENTS, RENEW_SECONDS  # noqa: E402
 from kilauea.runtime.inputs.template_rules import template_errors  # noqa: E402
 from kilauea.runtime.manager.reconciling import Driver  # noqa: E402
 from kilauea.runtime.scheduler.conf_reload import ConfReload  # noqa: E402
@@ -105,7 +106,7 @@ class Soak:
             loop.time,
         )
         api = self._api = ApiServer(Backend(self._store, Registry(builtin_types()), clock.now, rng))
-        settings = Settings(SCHEDULERS, check_template=template_errors)
+        settings = Settings(GANG_SCHEDULERS, check_template=template_errors)
         api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings))
         self.submitted = 0
         self._user = self._client("user")
@@ -113,11 +114,11 @@ class Soak:
         recorder = Recorder(client, clock, RateLimit(EVENTS, EVENTS, clock))
         machine = Machine()
         nodes: list[Controller] = [Registration(NODES, machine), Heartbeats(machine, RENEW_SECONDS), Pods()]
-        everybody = [*volcano_controllers(SCHEDULERS), *kubernetes_controllers(speaks_for=speaks_for), *nodes]
+        everybody = [*volcano_controllers(GANG_SCHEDULERS), *kubernetes_controllers(speaks_for=speaks_for), *nodes]
         self._driver = Driver(client, cache, clock, rng, recorder.record, everybody)
         self._metrics = SchedulerMetrics()
         self._scheduler = LiveScheduler(
-            self._client("kilauea-scheduler"), LiveOptions(names=(*SCHEDULERS, "default-scheduler")), ConfReload(None),
+            self._client("kilauea-scheduler"), LiveOptions(names=(*GANG_SCHEDULERS, "default-scheduler")), ConfReload(None),
             clock, rng, recorder.record, self._metrics, run=at_once,
         )  # fmt: skip
         self._work: list[Coroutine[Any, Any, None]] = [

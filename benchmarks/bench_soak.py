@@ -32,7 +32,7 @@ from visitors import Visitors  # noqa: E402
 from kilauea.admission.review import Settings  # noqa: E402
 from kilauea.api.kinds import VC_JOBS  # noqa: E402
 from kilauea.api.ports import Controller  # noqa: E402
-from kilauea.api.wellknown import GANG_SCHEDULERS  # noqa: E402
+from kilauea.api.wellknown import ALL_SCHEDULERS, GANG_SCHEDULERS  # noqa: E402
 from kilauea.apiserver.admission.chain import admission_steps  # noqa: E402
 from kilauea.apiserver.backend import Backend  # noqa: E402
 from kilauea.apiserver.bootstrap import create_first_objects  # noqa: E402
@@ -118,7 +118,7 @@ class Soak:
         self._driver = Driver(client, cache, clock, rng, recorder.record, everybody)
         self._metrics = SchedulerMetrics()
         self._scheduler = LiveScheduler(
-            self._client("kilauea-scheduler"), LiveOptions(names=(*GANG_SCHEDULERS, "default-scheduler")), ConfReload(None),
+            self._client("kilauea-scheduler"), LiveOptions(names=ALL_SCHEDULERS), ConfReload(None),
             clock, rng, recorder.record, self._metrics, run=at_once,
         )  # fmt: skip
         self._work: list[Coroutine[Any, Any, None]] = [

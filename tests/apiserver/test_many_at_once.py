@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
+from kilauea.api.kinds import CONFIG_MAPS
 from kilauea.apiserver import turns
 from kilauea.apiserver.documents import documents
 from kilauea.apiserver.http import transport
@@ -20,6 +21,7 @@ from kilauea.apiserver.rest import answers, listing
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.storage import history
 from kilauea.apiserver.tables.columns import Column, Row, TableForm
+from kilauea.runtime.cluster.direct import DirectClient
 from support.api_core import ADMIN, MAPS, Api
 
 CLIENTS = 20
@@ -219,3 +221,21 @@ def test_a_part_of_a_table_has_fewer_rows_where_there_are_more_columns(columns: 
         most, before = max(most, cells - before), cells
     assert cells == len(items) * columns
     assert most <= max(answers.PART_CELLS, columns)
+
+
+def test_components_of_the_process_do_not_wait_for_the_turns_of_clients(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited = list[str]()
+
+    async def pause(self: turns.LoopTurns, user: str) -> None:
+        waited.append(user)
+
+    monkeypatch.setattr(turns.LoopTurns, "pause", pause)
+    monkeypatch.setattr(turns, "thread_time", SlowClock())
+    monkeypatch.setattr(turns, "LEAST", turns.LOOK)
+    ours = DirectClient(api.server, "controllers")
+    listed = api.run(ours.list(CONFIG_MAPS, "default", labels="app=none"))
+    assert (list(listed.items), waited) == ([], [])
+    api.good("GET", f"{MAPS}?labelSelector=app=none")
+    assert waited

@@ -52,7 +52,7 @@ class ApiRequest:
     parsed: `parsed`. `suffixes` were generated for its name: a repeated request (`deferred.py`) tries the same names.
     `info` is the meaning of the path, once the server has read it, and `flow` the priority level that serves it (none
     for masters, which are exempt). `is_ours` is true of requests of this process, whose bodies were encoded here and so
-    do not have duplicate keys.
+    do not have duplicate keys, and whose lists and watches take no turns.
     """
 
     method: str

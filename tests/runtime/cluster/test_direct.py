@@ -65,7 +65,7 @@ def test_a_long_answer_is_gathered_in_turns() -> None:
     with virtual_api(1) as world:
 
         async def test() -> None:
-            for number in range(8):
+            for number in range(16):
                 data = {"text": "x" * 100_000}
                 await world.calm.create(MAPS, "default", {"metadata": {"name": f"m{number}"}, "data": data})
             turns = 0
@@ -79,7 +79,7 @@ def test_a_long_answer_is_gathered_in_turns() -> None:
             beside = asyncio.ensure_future(others())
             answer = await DirectTransport(world.server, "tester").request("GET", "/api/v1/configmaps", {}, b"")
             beside.cancel()
-            assert answer.body.count(b"x" * 100_000) == 8
+            assert answer.body.count(b"x" * 100_000) == 16
             assert turns >= 4
 
         world.run(test())

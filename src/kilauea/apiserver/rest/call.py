@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -61,8 +62,14 @@ class Call:
             self.turn.rest()
 
     async def pause(self) -> None:
-        """Let other requests run, and wait for the next turn of a step of a long list or watch."""
-        await self.backend.reading_turns.pause(self.user.tenant)
+        """Let other requests run, and wait for the next turn of a step of a long list or watch.
+
+        Components of this process do not wait: while clients write, they would fall further and further behind.
+        """
+        if self.request.is_ours:
+            await asyncio.sleep(0)
+        else:
+            await self.backend.reading_turns.pause(self.user.tenant)
 
     def end_turn(self) -> None:
         """Let other large writes begin after this one."""

@@ -52,7 +52,6 @@ class DirectTransport:
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Send a request."""
         asked = make_request(method, target, headers, body)
-        asked.is_ours = True
         answer = await self.answer(asked)
         if not isinstance(answer.body, bytes):
             parts = []
@@ -66,7 +65,7 @@ class DirectTransport:
         """Return the response of the server to a request."""
         if self._closed:
             raise unreachable("the transport is closed")
-        request.user = self._user
+        request.user, request.is_ours = self._user, True
         answer = await self._server.handle(request)
         if isinstance(answer, TextStream):
             async with aclosing(answer.chunks) as chunks:
@@ -91,7 +90,7 @@ class DirectTransport:
         """
         if self._closed:
             raise unreachable("the transport is closed")
-        request.user = self._user
+        request.user, request.is_ours = self._user, True
         answer = await self._server.handle(request)
         if isinstance(answer, ApiResponse):
             raise refusal(_complete(answer))

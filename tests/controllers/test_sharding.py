@@ -216,7 +216,7 @@ def test_a_config_map_without_the_file_says_so() -> None:
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("volcano", "has 1 fields instead of 7"),
+        ("volcano", "has 1 field instead of 7"),
         ("a:b:x:1:true:0:0", "use numbers"),
         ("a:b:0:1:yes:0:0", "prefer_warmup is yes"),
         ("a:b:0.7:0.6:true:0:0", "0.7 is above"),

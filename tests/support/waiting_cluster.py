@@ -29,6 +29,7 @@ from kilauea.api.kinds import (
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
+    STATEFUL_SETS,
     STORAGE_CLASSES,
     VC_JOBS,
     VOLUMES,
@@ -40,6 +41,8 @@ from kilauea.nodes.annotations import NODE_STATE, NOT_READY
 from support.vcctl_runs import Console
 from support.waiting_objects import Doc
 
+REPLACED = ("Job", "StatefulSet")
+"""Kinds that are deleted and created again, as most of their fields cannot change."""
 IN_NAMESPACE = tuple(
     Resource("", "v1", f"{kind.lower()}s", kind) for kind in ("ResourceQuota", "LimitRange", "ServiceAccount")
 )
@@ -49,6 +52,7 @@ KINDS = {
         VC_JOBS,
         JOBS,
         DEPLOYMENTS,
+        STATEFUL_SETS,
         POD_GROUPS,
         PODS,
         CLAIMS,
@@ -111,7 +115,7 @@ class Stage:
                 continue
             if doc["kind"] == "PersistentVolumeClaim" and old is not None:
                 continue  # its volume names it, and the controller binds the two
-            if old is not None and doc["kind"] == "Job":
+            if old is not None and doc["kind"] in REPLACED:
                 self._delete(old, wait=True)
                 old = None
             if old is None:
@@ -167,12 +171,12 @@ class Stage:
         body = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         answer = self._client.send("DELETE", _address(doc), body)
         assert answer.code in (200, 202, 404), answer.content
-        if wait and doc["kind"] == "Job":
-            until(lambda: not self._of_job(), "the pods and the group of the job to go")
+        if wait:
+            until(lambda: not self._of_job(), f"the pods and the group of the {doc['kind']} to go")
 
     def _of_job(self) -> list[Doc]:
         """What is left of the job `j`."""
-        found = [*self._all(PODS), *self._all(POD_GROUPS), *self._all(VC_JOBS)]
+        found = [*self._all(PODS), *self._all(POD_GROUPS), *self._all(VC_JOBS), *self._all(STATEFUL_SETS)]
         return [obj for obj in found if obj["metadata"]["name"] == "j" or obj["metadata"]["name"].startswith("j-")]
 
     def _patch(self, path: str, patch: Doc) -> None:

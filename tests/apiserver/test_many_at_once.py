@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from kilauea.api.kinds import CONFIG_MAPS
-from kilauea.apiserver import turns
+from kilauea.apiserver import fields, turns
 from kilauea.apiserver.documents import documents
 from kilauea.apiserver.http import transport
 from kilauea.apiserver.request import ApiResponse, RequestInfo, WatchStream, make_request
@@ -239,3 +239,20 @@ def test_components_of_the_process_do_not_wait_for_the_turns_of_clients(
     assert (list(listed.items), waited) == ([], [])
     api.good("GET", f"{MAPS}?labelSelector=app=none")
     assert waited
+
+
+def test_the_owners_of_an_object_with_many_controllers_are_encoded_once(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, encoded = fields._shown, list[Any]()
+
+    def counted(value: Any) -> str:
+        encoded.append(value)
+        return shown(value)
+
+    monkeypatch.setattr(fields, "_shown", counted)
+    kind = {"apiVersion": "v1", "kind": "ConfigMap", "controller": True}
+    owners = [{**kind, "name": f"none-{number}", "uid": f"u{number}"} for number in range(20)]
+    answer = api.ask("POST", MAPS, {"metadata": {"name": "owned", "ownerReferences": owners}})
+    assert (answer.code, len(answer.body["details"]["causes"])) == (422, 19)
+    assert len([each for each in encoded if isinstance(each, list)]) == 1

@@ -186,17 +186,17 @@ def test_a_slice_reads_the_clock_once_per_so_many_bytes(monkeypatch: pytest.Monk
 
     async def run() -> None:
         nonlocal looks, now
-        piece = TimeSlice(pause, 1.0)
-        assert not any(piece.is_over(100) for _ in range(LOOK // 1024 - 1))
+        time_slice = TimeSlice(pause, 1.0)
+        assert not any(time_slice.is_over(100) for _ in range(LOOK // 1024 - 1))
         assert looks == 0  # small work does not read it at all
-        assert not piece.is_over(LOOK)
+        assert not time_slice.is_over(LOOK)
         now = FIRST  # the first slice is short
-        assert piece.is_over(LOOK)
-        await piece.renew()
+        assert time_slice.is_over(LOOK)
+        await time_slice.renew()
         looks = 0
-        assert not any(piece.is_over(LOOK // 4) for _ in range(8))
+        assert not any(time_slice.is_over(LOOK // 4) for _ in range(8))
         assert looks == 2
         now += 1.0
-        assert [piece.is_over(LOOK // 4) for _ in range(4)] == [False, False, False, True]
+        assert [time_slice.is_over(LOOK // 4) for _ in range(4)] == [False, False, False, True]
 
     asyncio.run(run())

@@ -29,6 +29,12 @@ def invalid_value(path: str, value: Any, detail: str = "") -> Cause:
     return Cause(path, "FieldValueInvalid", f"Invalid value: {_shown(value)}" + (f": {detail}" if detail else ""))
 
 
+def invalid_values(path: str, value: Any, details: Iterable[str]) -> list[Cause]:
+    """Return an error for each thing that is wrong with a value; it is encoded once, as it may be large."""
+    shown = _shown(value)
+    return [Cause(path, "FieldValueInvalid", f"Invalid value: {shown}: {detail}") for detail in details]
+
+
 def wrong_type(path: str, value: Any, detail: str) -> Cause:
     """Return the error for a value of the wrong type."""
     return Cause(path, "FieldValueTypeInvalid", f"Invalid value: {_shown(value)}: {detail}")

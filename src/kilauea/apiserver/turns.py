@@ -15,11 +15,11 @@ LONGEST_PAUSE = 0.5
 
 
 LOOK = 64 * 1024
-"""Bytes of objects after which a slice reads the clock of its thread: a system call, as dear as matching an object."""
+"""Bytes of objects after which a slice reads the CPU time of its thread, which costs as much as matching an object."""
 FIRST = 0.002
 """Seconds of the first slice."""
 LEAST = 1024
-"""Bytes as which a smaller object counts."""
+"""Minimum bytes that an object counts."""
 
 
 class TooManyOfUser(Exception):
@@ -140,10 +140,10 @@ class LoopTurns:
 class TimeSlice:
     """The CPU time for which long work keeps the event loop before other requests have their turn.
 
-        piece = TimeSlice(call.pause, 0.02)
+        time_slice = TimeSlice(call.pause, 0.02)
         for value in values:
-            if piece.is_over(len(value)):
-                await piece.renew()
+            if time_slice.is_over(len(value)):
+                await time_slice.renew()
 
     In wall-clock time, a slice on a busy machine would end after a few objects, and a list would wait for hundreds. The
     first slice is short, as hundreds of requests may begin at once.
@@ -161,7 +161,7 @@ class TimeSlice:
         self._end: float | None = None
 
     def is_over(self, size: int) -> bool:
-        """Return True if the slice is over, before work on an object of this many bytes."""
+        """Count an object of this many bytes, and return True if the slice is over."""
         self._left -= max(size, LEAST)
         if self._left > 0:
             return False

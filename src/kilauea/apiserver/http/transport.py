@@ -346,14 +346,14 @@ async def _large(
         response.headers["Content-Encoding"] = "gzip"
         response.headers["Vary"] = "Accept-Encoding"
     await response.prepare(request)
-    piece = TimeSlice(pause, TURN)
+    time_slice = TimeSlice(pause, TURN)
     with closing(_Writer(request, response)) as writer:
         for chunk in chunks:
             data = await asyncio.to_thread(packer.compress, chunk) if packer is not None else chunk
             if data:
                 await writer.write(data)
-            if piece.is_over(len(chunk)):
-                await piece.renew()
+            if time_slice.is_over(len(chunk)):
+                await time_slice.renew()
         if packer is not None:
             await writer.write(packer.flush())
     await response.write_eof()

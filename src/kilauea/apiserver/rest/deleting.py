@@ -67,10 +67,10 @@ async def delete_collection(call: Call) -> ApiResponse | TextStream:
     options = _options(call)
     found = await find(call, read_options(call), await asked_selection(call))
     deleted = []
-    piece = TimeSlice(call.pause, TURN, look=0)
+    time_slice = TimeSlice(call.pause, TURN, look=0)
     for stored in found.items:
-        if piece.is_over(stored.length):  # objects with finalizers may need no write, and so no wait
-            await piece.renew()
+        if time_slice.is_over(stored.length):  # objects with finalizers may need no write, and so no wait
+            await time_slice.renew()
         metadata = decode(stored.value)["metadata"]
         try:
             value, _ = await delete_object(call, metadata["name"], options, metadata.get("namespace", ""))

@@ -58,7 +58,7 @@ async def evict(call: Call) -> ApiResponse:
         pod = decode(stored.value)
         check_preconditions(pods, pod, options)
         needed = replace(options, uid=pod["metadata"]["uid"])
-        if await _depends_on_state(pods, pod, options.dry_run):
+        if await _take_from_budget(pods, pod, options.dry_run):
             needed = replace(needed, revision=str(stored.revision))
         try:
             await _delete(pods, pod, needed)
@@ -98,7 +98,7 @@ def _marked(call: Call, options: DeleteOptions, pod: Object) -> Object:
     return pod
 
 
-async def _depends_on_state(call: Call, pod: Object, dry_run: bool) -> bool:
+async def _take_from_budget(call: Call, pod: Object, dry_run: bool) -> bool:
     """Count the eviction against the pod's budget, unless it needs none.
 
     Returns:

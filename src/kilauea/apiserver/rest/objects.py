@@ -16,6 +16,7 @@ from kilauea.apiserver.fields import (
     check_name,
     forbidden_field,
     invalid_value,
+    invalid_values,
     required,
 )
 from kilauea.apiserver.patch import FieldSet, fields, track_update
@@ -43,8 +44,8 @@ _ANY_FINALIZERS = frozenset(
 )
 """Groups whose objects can have any finalizer without a domain."""
 
-MOST_TOLD = 100
-"""Controllers beyond the first that are told of, each with all owners."""
+MOST_CONTROLLERS = 100
+"""Maximum errors about owners that are controllers besides the first; each error shows all owners."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -299,21 +300,21 @@ def _check_owners(owners: list[Object]) -> list[Cause]:
                 causes.append(invalid_value(f"{path}.{field}", owner.get(field, ""), "must not be empty"))
         if (version, owner.get("kind")) == ("v1", "Event"):
             message = "/v1, Kind=Event is disallowed from being an owner"
-            causes.append(invalid_value(path, _told(owner), message))
+            causes.append(invalid_value(path, _in_order(owner), message))
     if len(owners) < 2:
         return causes
     controllers = [f"{each.get('kind', '')}/{each.get('name', '')}" for each in owners if each.get("controller")]
-    told = [_told(each) for each in owners] if len(controllers) > 1 else []
-    for name in controllers[1 : MOST_TOLD + 1]:
-        detail = (
-            "Only one reference can have Controller set to true. Found "
-            f'"true" in references for {controllers[0]} and {name}'
-        )
-        causes.append(invalid_value(path, told, detail))
-    return causes
+    if len(controllers) < 2:
+        return causes
+    details = (
+        "Only one reference can have Controller set to true. Found "
+        f'"true" in references for {controllers[0]} and {name}'
+        for name in controllers[1 : MOST_CONTROLLERS + 1]
+    )
+    return causes + invalid_values(path, [_in_order(each) for each in owners], details)
 
 
-def _told(owner: Object) -> Object:
+def _in_order(owner: Object) -> Object:
     """Return an owner reference with its fields in the order of the real server."""
     needed = {field: owner.get(field, "") for field in ("apiVersion", "kind", "name", "uid")}
     return needed | {field: owner[field] for field in ("controller", "blockOwnerDeletion") if field in owner}

@@ -183,14 +183,14 @@ async def _batched(call: Call, frames: Iterable[Frame]) -> AsyncGenerator[Sequen
     A table or an object in protobuf takes a hundred times as long as the stored bytes.
     """
     pending: list[Frame] = []
-    size, piece = 0, TimeSlice(call.pause, TURN)
+    size, time_slice = 0, TimeSlice(call.pause, TURN)
     for frame in frames:
         pending.append(frame)
         size += len(frame.object)
-        if size >= CHUNK or piece.is_over(len(frame.object)):
+        if size >= CHUNK or time_slice.is_over(len(frame.object)):
             yield pending
             pending, size = [], 0
-            await piece.renew()
+            await time_slice.renew()
     if pending:
         yield pending
 

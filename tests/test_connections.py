@@ -7,6 +7,7 @@ import datetime
 import socket
 import ssl
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -18,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
 from kilauea import connections
-from kilauea.connections import Bounded
+from kilauea.connections import Bounded, Listening
 from kilauea.pki import SERVER, Authority, pem, subject
 from kilauea.runtime.cluster.server_loop import new_loop
 from kilauea.telemetry.serving import MOST_CONNECTIONS, pages, serve_pages
@@ -99,6 +100,35 @@ def test_clients_that_do_not_finish_encrypting_lock_no_one_out(
         lines, opened = runner.run(attack())
     assert [line[:12] for line in lines] == [b"HTTP/1.1 200"] * 2
     assert opened < 60 + 30  # those of the clients, which are in this process, those of the server, the loop's
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_clients_that_come_at_once_wait_for_no_second_packet_and_are_accepted_in_turns(
+    loop: Callable[[], asyncio.AbstractEventLoop] | None,
+) -> None:
+    came, clients = Counter[int](), 200
+
+    async def rush() -> None:
+        iteration = 0
+        async with AsyncExitStack() as stack:
+            (socket_of,) = await connections.listening_sockets("127.0.0.1", 0)
+
+            def take_in(client: socket.socket) -> None:
+                stack.callback(client.close)
+                came[iteration] += 1
+
+            listening = Listening([socket_of], take_in)
+            stack.push_async_callback(listening.close)
+            for _ in range(clients):  # the loop does not run meanwhile
+                stack.enter_context(socket.create_connection(("127.0.0.1", listening.port), timeout=0.5))
+            async with asyncio.timeout(5):
+                while came.total() < clients:
+                    iteration += 1
+                    await asyncio.sleep(0)
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(rush())
+    assert max(came.values()) <= connections.ACCEPTED
 
 
 def test_a_request_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from types import TracebackType
 from typing import Any, Self
 
@@ -43,8 +44,10 @@ RETRY_SECONDS = 0.2
 """Seconds after which accepting is tried again when it failed."""
 QUIET_SECONDS = 60.0
 """Seconds for which that failure is not logged again."""
-BACKLOG = 128
-"""Connections that may wait to be accepted."""
+BACKLOG = 1024
+"""Connections that may wait to be accepted; a client beyond them tries again after a second."""
+ACCEPTED = 4
+"""Connections to accept before others have a turn: each needs milliseconds of CPU time to begin TLS."""
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +153,7 @@ class Connections(web.Server):
         Raises:
             OSError: the address cannot be had.
         """
-        return Listening(await _sockets(host, port), partial(self._take_in, tls=tls))
+        return Listening(await listening_sockets(host, port), partial(self._take_in, tls=tls))
 
     def _take_in(self, client: socket.socket, tls: ssl.SSLContext | None) -> None:
         """Make a connection of a new client; until it is encrypted, it is the first to make room for others."""
@@ -247,7 +250,9 @@ class Listening:
 
     async def _accept(self, listening: socket.socket) -> None:
         loop, said = asyncio.get_running_loop(), -math.inf
-        while True:
+        for number in count(1):
+            if number % ACCEPTED == 0:
+                await asyncio.sleep(0)  # `sock_accept` does not wait while clients do
             try:
                 client, _ = await loop.sock_accept(listening)
             except ConnectionError:  # the client has gone already
@@ -262,8 +267,8 @@ class Listening:
             self._take_in(client)
 
 
-async def _sockets(host: str | None, port: int) -> list[socket.socket]:
-    """Sockets that listen on all addresses of a host.
+async def listening_sockets(host: str | None, port: int) -> list[socket.socket]:
+    """Return sockets that listen on all addresses of a host.
 
     Raises:
         OSError: an address cannot be had.

@@ -132,6 +132,15 @@ def phase(of: str) -> Doc:
     return {**job(), "status": {"state": {"phase": of}}}
 
 
+def processed() -> list[Doc]:
+    """A job of another scheduler, which has no room for its pod."""
+    pod = alone("default")
+    pod["metadata"] = {"name": "j-w-0", "namespace": "default", "annotations": {"scheduling.k8s.io/group-name": "j"}}
+    pod["spec"]["schedulerName"] = "bogus"
+    pod["status"] = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+    return [job(schedulerName="bogus"), pod]
+
+
 @pytest.mark.parametrize(
     ("words", "docs", "code", "said"),
     [
@@ -169,6 +178,8 @@ def phase(of: str) -> Doc:
         ("job j -n team", [job()], 1, "job team/j does not exist; did you mean 'default/j'?"),
         ("job other", [job()], 1, "job default/other does not exist, or has no pods"),
         ("pod j-w-0", [job(schedulerName="bogus")], 0, 'schedulerName is "bogus", and this scheduler serves'),
+        ("pod j-w-0", processed(), 0, 'schedulerName is "bogus", a scheduler that runs: its events on the pods'),
+        ("job j", processed(), 0, 'schedulerName is "bogus", a scheduler that runs: its events on the pods'),
         ("queue defualt", [job()], 1, "queue defualt does not exist; did you mean 'default'?"),
         ("node n9", [job()], 1, "node n9 does not exist"),
         ("jbo j", [job()], 2, "kind 'jbo' cannot be explained; did you mean 'job'?"),

@@ -191,7 +191,7 @@ def _tables(result: Result, wide: bool) -> list[str]:
         table(
             ["PODS OF OTHER SCHEDULERS", "OF GROUP", "REASON"],
             [
-                [str(of.pods), short(key, owners), left_to(of.scheduler, state.scheduler_names)]
+                [str(of.pods), short(key, owners), left_to(of.scheduler, state.scheduler_names, runs=of.runs)]
                 for key, of in result.elsewhere.items()
             ],
         ),

@@ -11,13 +11,11 @@ from collections.abc import Collection, Iterable, Mapping
 from kilauea.api.kinds import POD_GROUPS, PODS
 from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of, no_keys
 from kilauea.api.times import SECOND, format_time, parse_time
-from kilauea.api.unserved import left_to
+from kilauea.api.unserved import NO_SCHEDULER, left_to
 from kilauea.api.wellknown import GROUP_NAME
 from kilauea.controllers.objects import NOTHING, annotations_of, condition_of, is_going, spec_of, status_of, uid_of
 from kilauea.controllers.pods import is_finished
 
-NO_SCHEDULER = "NoScheduler"
-"""Type of the condition of a pod group, and reason of the condition of a pod."""
 PATIENCE_SECONDS = 2
 """Seconds for a user's scheduler to process a new pod."""
 

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kilauea.api.unserved import left_to
+from kilauea.api.unserved import NO_SCHEDULER, left_to
 from kilauea.engine.explain.group import RULES, Blocker, Change, Explanation, explain
 from kilauea.engine.explain.queue_position import ahead
 from kilauea.engine.explain.queues import with_queues
@@ -68,11 +68,13 @@ def _without_failed(scenario: Scenario, plan: Plan) -> Scenario:
 
 def _unserved(explanation: Explanation, elsewhere: Unserved, state: ClusterState) -> Explanation:
     """Explain a group whose pods name another scheduler."""
-    scheduler, count = elsewhere
-    code, message = "NoScheduler", left_to(scheduler, state.scheduler_names)
-    blocker = Blocker(code, RULES[code], "", "", "", 0, 0, message, count)
-    change = Change("scheduler", scheduler, "", 1)
-    return dataclasses.replace(explanation, verdict="waits", blockers=(blocker,), change=change)
+    scheduler, runs = elsewhere.scheduler, elsewhere.runs
+    code, message = NO_SCHEDULER, left_to(scheduler, state.scheduler_names, runs=runs)
+    if runs:
+        code = "OtherScheduler"
+    blocker = Blocker(code, RULES[code], "", "", "", 0, 0, message, elsewhere.pods)
+    change = None if runs else Change("scheduler", scheduler, "", 1)
+    return dataclasses.replace(explanation, verdict="waits", blockers=(blocker,), change=change, stated=runs)
 
 
 def without_pods(explanation: Explanation, missing: NotCreated) -> Explanation:

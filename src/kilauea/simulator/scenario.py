@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kilauea.api import wellknown
 from kilauea.api.core import Pod
 from kilauea.api.meta import Object
+from kilauea.api.unserved import NO_SCHEDULER
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.cycle import cycle
 from kilauea.engine.events import Changed, Measured
@@ -43,10 +44,17 @@ class NotCreated(NamedTuple):
 
 
 class Unserved(NamedTuple):
-    """The name of a scheduler that is not simulated, and the number of its pods."""
+    """The pods of a group that wait for a scheduler that is not simulated.
+
+    Attributes:
+        scheduler: the name of the scheduler.
+        pods: the number of pods.
+        runs: True if the scheduler has processed some pod of the cluster.
+    """
 
     scheduler: str
     pods: int
+    runs: bool
 
 
 @dataclass(frozen=True)
@@ -129,9 +137,22 @@ def build_state(
 def unserved(objects: Iterable[Object], served: Collection[str]) -> dict[str, Unserved]:
     """Return the pods that wait for a scheduler which is not simulated, by pod group."""
     out: dict[str, Unserved] = {}
-    for pod in (obj for obj in objects if isinstance(obj, Pod)):
+    pods = [obj for obj in objects if isinstance(obj, Pod)]
+    running = running_schedulers(pods)
+    for pod in pods:
         scheduler, ended = pod.spec.scheduler_name, pod.status is not None and pod.status.phase in ENDED
         if scheduler and scheduler not in served and not pod.spec.node_name and not ended:
             key = named_group(pod) or pod.key
-            out[key] = Unserved(scheduler, out[key].pods + 1 if key in out else 1)
+            out[key] = Unserved(scheduler, out[key].pods + 1 if key in out else 1, scheduler in running)
     return out
+
+
+def running_schedulers(pods: Iterable[Pod]) -> set[str]:
+    """Return the names of schedulers that have processed some pod."""
+    return {pod.spec.scheduler_name or "" for pod in pods if _is_processed(pod)}
+
+
+def _is_processed(pod: Pod) -> bool:
+    """Return True if a scheduler has set the condition of a pod."""
+    conditions = pod.status.conditions if pod.status is not None else None
+    return any(each.type == "PodScheduled" and each.reason != NO_SCHEDULER for each in conditions or ())

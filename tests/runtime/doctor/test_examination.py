@@ -657,6 +657,19 @@ def test_a_scheduler_outside_the_cluster_is_known_by_its_pods(patient: Patient) 
     assert patient.status("names") == "ok"
 
 
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [pytest.param("Unschedulable", "ok", id="it runs"), pytest.param("NoScheduler", "error", id="it does not run")],
+)
+def test_a_scheduler_beside_ours_is_known_by_its_conditions_alone(patient: Patient, reason: str, status: str) -> None:
+    patient.deploy("s", ["kilauea", "scheduler", "--leader-elect=false"])
+    patient.pod("a", "mine")
+    conditions = [{"type": "PodScheduled", "status": "False", "reason": reason}]
+    key = Key("default", "a")
+    patient.api.run(patient.client.patch(PODS, key, {"status": {"conditions": conditions}}, subresource="status"))
+    assert patient.status("names") == status
+
+
 def test_pods_that_name_their_group_with_the_wrong_annotation_are_told_the_right_one(patient: Patient) -> None:
     patient.add(POD_GROUPS, "default", {"metadata": {"name": "g"}, "spec": {"minMember": 1, "queue": "default"}})
     annotations = {"scheduling.volcano.sh/group-name": "g", "scheduling.k8s.io/group-name": "podgroup-u"}

@@ -44,6 +44,7 @@ RULES = {
     "PodGroupNotFound": "a pod names a pod group that exists",
     "PodsNotCreated": "the API server creates the pods of a job before any of them is scheduled",
     "NoScheduler": "a running scheduler serves the pod's schedulerName",
+    "OtherScheduler": "the pods of another scheduler are left to it",
     "NoPodGroup": "a pod of this scheduler belongs to a pod group",
     "QueueNotFound": "a pod group names a queue that exists",
     "SchedulingGated": "a pod with a scheduling gate waits until the gate is removed",

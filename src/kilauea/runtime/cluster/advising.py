@@ -20,11 +20,11 @@ from kilauea.api.kinds import POD_GROUPS, PODS, VC_JOBS
 from kilauea.api.meta import Object
 from kilauea.api.ports import Api, ApiError, Clock, Key, Obj, Record, key_of
 from kilauea.api.times import SECOND
+from kilauea.api.unserved import NO_SCHEDULER
 from kilauea.api.wellknown import GROUP_NAME
 from kilauea.client.view import Cache
 from kilauea.controllers.finished import OVER
 from kilauea.controllers.objects import annotations_of, controller_of, is_going, spec_of, status_of, uid_of
-from kilauea.controllers.unserved import NO_SCHEDULER
 from kilauea.controllers.vcjobs.refusals import PODS_NOT_CREATED
 from kilauea.engine.conf import ConfError
 from kilauea.engine.explain.group import Explanation

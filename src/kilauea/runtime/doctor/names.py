@@ -14,7 +14,7 @@ from kilauea.api.times import SECOND, parse_time
 from kilauea.api.wellknown import GROUP_NAME, QUEUE_NAME
 from kilauea.runtime.doctor.facts import Facts, name_of
 from kilauea.runtime.doctor.findings import ERROR, WARNING, Check, Finding, check_of, unread
-from kilauea.runtime.doctor.running import scheduler_names
+from kilauea.runtime.doctor.running import scheduler_names, serving
 
 DEFAULT_SCHEDULER = "default-scheduler"
 ENDED = ("Completed", "Aborted", "Terminated", "Failed")
@@ -44,7 +44,7 @@ def _unread(facts: Facts) -> Iterator[Finding]:
 def _schedulers(facts: Facts) -> Iterator[Finding]:
     """Yield names of schedulers for which pods wait, once each."""
     served = scheduler_names(facts)
-    known = served | {DEFAULT_SCHEDULER}
+    known = served | serving(facts) | {DEFAULT_SCHEDULER}
     waiting: dict[str, list[Obj]] = {}
     for pod in facts.all(PODS):
         spec = pod["spec"]

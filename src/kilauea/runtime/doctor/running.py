@@ -8,6 +8,7 @@ from itertools import combinations
 from kilauea.api.kinds import DEPLOYMENTS, EVENTS, LEASES, PODS
 from kilauea.api.ports import Key, Obj
 from kilauea.api.times import SECOND, parse_time
+from kilauea.api.unserved import NO_SCHEDULER
 from kilauea.runtime.doctor.facts import Facts
 from kilauea.runtime.doctor.findings import ERROR, WARNING, Check, Finding, check_of, unread
 from kilauea.runtime.doctor.installation import (
@@ -214,11 +215,17 @@ def scheduler_names(facts: Facts) -> set[str]:
     names = {name for each in components(facts) if each.part == SCHEDULER for name in _names(each)}
     if names:
         return names
-    served = {str(pod["spec"].get("schedulerName", "")) for pod in facts.all(PODS) if _is_served(pod)}
-    return served | ({"volcano"} if alive(facts) else set())
+    return serving(facts) | ({"volcano"} if alive(facts) else set())
+
+
+def serving(facts: Facts) -> set[str]:
+    """Return the names of schedulers that bound pods or set conditions, of any system."""
+    return {str(pod["spec"].get("schedulerName", "")) for pod in facts.all(PODS) if _is_served(pod)}
 
 
 def _is_served(pod: Obj) -> bool:
     """Return True if a scheduler has bound a pod or set its condition."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return bool(pod["spec"].get("nodeName")) or any(each["type"] == "PodScheduled" for each in conditions)
+    return bool(pod["spec"].get("nodeName")) or any(
+        each["type"] == "PodScheduled" and each.get("reason") != NO_SCHEDULER for each in conditions
+    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kilauea.api.scheduling import PodGroup, PodGroupCondition, PodGroupStatus
-from kilauea.controllers.unserved import NO_SCHEDULER
+from kilauea.api.unserved import NO_SCHEDULER
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import INQUEUE
 from kilauea.engine.plan import Condition, GroupOutcome

@@ -28,6 +28,7 @@ from support.waiting_objects import (
     job,
     node,
     nodes,
+    one_by_one,
     queue,
     running,
     suspended,
@@ -272,3 +273,14 @@ def test_a_group_goes_by_the_name_of_its_job(tmp_path: Path) -> None:
     explained = run("explain job j", docs, "", tmp_path)
     assert "Job default/j (pod group j-default-j) waits." in explained
     assert "big-default-big" not in explained
+
+
+def test_a_minimum_from_an_annotation_is_lowered_there_too(tmp_path: Path) -> None:
+    workload = one_by_one(9, 9)
+    workload["spec"]["podManagementPolicy"] = "Parallel"
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all([*nodes(), workload]))
+    result = CliRunner().invoke(main, ["explain", "sts/j", "-f", str(tmp_path / "objects.yaml")])
+    assert ", to 4" in result.stdout
+    assert "also in annotation scheduling.volcano.sh/group-min-member of its workload" in " ".join(
+        result.stdout.split()
+    )

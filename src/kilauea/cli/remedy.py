@@ -90,7 +90,7 @@ def _one(c: Change, owners: Owners) -> str:
         "podAntiAffinity": f"remove the required pod anti-affinity of the pods of {long(c.object, owners)}",
         "spread": f"remove the topology spread constraints of the pods of {long(c.object, owners)}",
         "tier": f"set highestTierAllowed of {long(c.object, owners)} to {c.to}",
-        "minimum": f"lower minMember of pod group {c.object} by {int(c.by)}, to {c.to}{_beside(c)}",
+        "minimum": f"lower minMember of pod group {c.object} by {int(c.by)}, to {c.to}{_beside(c, owners)}",
         "minAvailable": f"lower minAvailable of job {c.object} by {int(c.by)}, to {c.to}",
         "parallel": f"{_replace(c.object)} podManagementPolicy: Parallel, or with a minimum of 1: {ONE_BY_ONE}",
         "ordered": f"{_replace(c.object)} {MIN_MEMBER}: '1' in its annotations: {ONE_BY_ONE}",
@@ -104,11 +104,14 @@ def _replace(workload: str) -> str:
     return f"replace StatefulSet {workload} (`kubectl replace --force`) by one with"
 
 
-def _beside(c: Change) -> str:
-    """Describe the minResources to lower together with a minMember."""
-    if not c.min_resources:
-        return ""
-    return f", and its minResources to {' and '.join(f'{name}: {amount}' for name, amount in c.min_resources)}"
+def _beside(c: Change, owners: Owners) -> str:
+    """Describe what to lower together with a minMember: minResources, and the annotation from which new pods set it."""
+    words = ""
+    if c.min_resources:
+        words = f", and its minResources to {' and '.join(f'{name}: {amount}' for name, amount in c.min_resources)}"
+    if c.object in owners and c.object.partition("/")[2].startswith("podgroup-"):
+        words += f", also in annotation {MIN_MEMBER} of its workload: each new pod sets it from there"
+    return words
 
 
 def _gone(group: str, owners: Owners) -> str:

@@ -41,7 +41,7 @@ from kilauea.runtime.cluster.aggregating import aggregating
 from kilauea.runtime.cluster.in_process import Definitions, standalone
 from kilauea.runtime.cluster.workers import Workers
 from kilauea.runtime.daemon import StartError, cannot_listen
-from kilauea.runtime.tasks import collect_seldom
+from kilauea.runtime.tasks import collect_seldom, give_memory_back, reuse_memory, trimming
 
 ADMINISTRATOR = User(ADMIN, groups=(GROUP_MASTERS,))
 
@@ -126,6 +126,7 @@ async def serve(
         ending.push_async_callback(transport.close)
         ending.push_async_callback(store.close)  # ends the watches, which would delay the end of connections
         collect_seldom()
+        reuse_memory()
         try:
             await ending.enter_async_context(_own_work(api))
         except (ApiError, StorageError) as error:
@@ -193,15 +194,17 @@ async def _publish(options: ServerOptions, api: ApiServer, port: int) -> None:
 
 @asynccontextmanager
 async def _own_work(api: ApiServer) -> AsyncIterator[None]:
-    """Serve custom resources and expire old events while the server runs."""
-    definitions = Definitions(api)
+    """Serve custom resources, expire old events and return unused memory while the server runs."""
+    definitions, clock = Definitions(api), SystemClock()
     await definitions.start()
-    expiry = asyncio.create_task(expire_events(api.backend, SystemClock()))
+    work = [expire_events(api.backend, clock), give_memory_back(clock, trimming())]
+    tasks = [asyncio.create_task(each) for each in work]
     try:
         yield
     finally:
-        expiry.cancel()
-        await asyncio.gather(expiry, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await definitions.stop()
 
 

@@ -64,7 +64,7 @@ from kilauea.runtime.manager.stalls import Stalls
 from kilauea.runtime.scheduler.conf_map import conf_in_cluster, default_text, text_of
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
-from kilauea.runtime.tasks import give_memory_back, take_short_turns, trimming
+from kilauea.runtime.tasks import take_short_turns
 from kilauea.telemetry.metrics import SchedulerMetrics
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ async def _components(
         await apply_manifests(client("kilauea-up"), manifests, partial(_resource_of, api), "kilauea-up")
 
     dashboard = dashboard_of_cluster(api, client("kilauea-dashboard"), up.server, scheduler, linked)
-    async with _opened(machine), _running([*work, give_memory_back(clock, trimming())], stop), dashboard:
+    async with _opened(machine), _running(work, stop), dashboard:
         beginning = asyncio.ensure_future(begin())
         try:
             await _unless(stop, _ended(beginning, PATIENCE_SECONDS))

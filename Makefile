@@ -20,6 +20,8 @@ MANIFEST_FLAGS ?=
 PROSE := src tests docs examples benchmarks deploy README.md ARCHITECTURE.md CONTRIBUTING.md
 # Tests that take long: those of `make test-cluster` and `make test-charts`.
 LONG := tests/cluster tests/adversary tests/charts tests/system
+# Files with tests that `make test` leaves to `make test-cluster`, so that the gate ends within ten minutes.
+SLOW = $(shell grep --recursive --files-with-matches 'mark\.slow' tests --include='test_*.py')
 # Tests at the real Kubernetes; `make test-kubernetes` runs them, because it builds Kubernetes and Helm.
 REAL := $(addprefix tests/cluster/test_,beside_volcano.py from_volcano.py howto_operators.py installation.py operators.py \
 	real_failover.py real_faults.py real_kubernetes.py rights.py webhooks.py)
@@ -51,7 +53,7 @@ help:
 	@echo "make coverage         tests, and how much of the code they run: build/coverage/index.html"
 	@echo "make test-matrix      quick tests on each Python of this machine, and with the lowest requirements"
 	@echo "make test-clients     the official Python clients of all versions from 29 to the newest"
-	@echo "make test-cluster     longer tests against the embedded cluster"
+	@echo "make test-cluster     longer tests, most of them against the embedded cluster"
 	@echo "make test-kubernetes  our API server against the real one; our scheduler, our chart and operators at it (needs Go)"
 	@echo "make test-operators   example jobs of all operators that the documentation names (needs Go)"
 	@echo "make test-conformance conformance specs of Kubernetes' own e2e suite on \`kilauea up\` (needs Go and kubectl)"
@@ -99,7 +101,7 @@ demo: install
 test: install
 	@$(MAKE) --no-print-directory --jobs 2 checks $(CLIENT_STAMPS)
 	@echo "test: tests"
-	@$(PYTEST_ON_TWO) $(LONG:%=--ignore=%) $(PYTEST_FLAGS)
+	@$(PYTEST_ON_TWO) -m 'not slow' $(LONG:%=--ignore=%) $(PYTEST_FLAGS)
 
 checks: install
 	@echo "test: format"
@@ -129,6 +131,7 @@ test-clients: install $(CLIENT_STAMPS) $(BETWEEN_STAMPS)
 # The adversary's tests measure how long others wait, so nothing else runs beside them.
 test-cluster: install $(TRACING_STAMP)
 	@KILAUEA_HISTORIES=$(HISTORIES) $(PYTEST_ON_THREE) tests/cluster tests/system $(REAL:%=--ignore=%) $(PYTEST_FLAGS)
+	@$(PYTEST_ON_TWO) -m slow $(SLOW) $(PYTEST_FLAGS)
 	@$(BIN)/pytest tests/adversary $(PYTEST_FLAGS)
 
 test-kubernetes: install

@@ -212,6 +212,7 @@ def test_webhooks_are_those_that_the_program_would_register(helm: Path) -> None:
     assert sum(len(of_kind(objects, kind)) for kind in kinds) == len(HOOKS)
 
 
+@pytest.mark.slow
 def test_definitions_are_part_of_the_release_and_outlive_it(helm: Path) -> None:
     objects = loaded(INSTALL["rendered"](helm))
     found = of_kind(objects, "CustomResourceDefinition")

@@ -28,6 +28,8 @@ from kilauea.simulator.scenario import build_state
 CONVERTER = Path(__file__).resolve().parents[1] / "benchmarks" / "openb.py"
 RESOURCES = 3
 
+pytestmark = pytest.mark.slow
+
 
 class Trace(NamedTuple):
     """A variant of the trace: its tables, its objects, and the plan for them."""

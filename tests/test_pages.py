@@ -24,11 +24,13 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PLAYED if not needs_cluster(page)], ids=name)
 def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path) -> None:
     assert faults(page, tmp_path) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PLAYED if needs_cluster(page)], ids=name)
 def test_the_plans_of_a_page_that_starts_a_cluster_are_what_is_printed(page: Path, tmp_path: Path) -> None:
     assert faults(page, tmp_path, alone=True) == ""

@@ -100,6 +100,7 @@ def test_a_simulation_has_the_answers_of_the_command(name: str, conf: str | None
     assert without_timing(as_data(result, 0)) == without_timing(printed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "conf"), CLUSTERS)
 def test_a_plan_is_the_first_cycle_whether_the_configuration_is_text_or_a_dict(name: str, conf: str | None) -> None:
     written = text(conf)
@@ -109,6 +110,7 @@ def test_a_plan_is_the_first_cycle_whether_the_configuration_is_text_or_a_dict(n
     assert kilauea.plan(loaded(name), yaml.safe_load(written) if written else None).binds == first.binds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", ["research/llm-next", "batch/quarterly-report", "batch/image-index"])
 def test_an_explanation_is_that_of_the_command(group: str) -> None:
     printed = json.loads(command("plan", *options(DEMO, None), "--explain", group, "-o", "json"))

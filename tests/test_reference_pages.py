@@ -21,6 +21,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 SCRIPT: dict[str, Any] = runpy.run_path(str(DOCS / "generate_reference.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SCRIPT["PAGES"]))
 def test_a_page_is_up_to_date(name: str) -> None:
     written = (DOCS / "reference" / name).read_text()
@@ -76,6 +77,7 @@ def test_every_reason_for_which_something_waits_has_a_rule() -> None:
     assert codes - set(RULES) == set()
 
 
+@pytest.mark.slow
 def test_every_reason_of_a_node_a_queue_or_an_event_that_is_a_literal_is_on_a_page() -> None:
     calls = runpy.run_path(str(DOCS / "generators" / "reasons.py"))
     page = (DOCS / "reference" / "reasons.md").read_text()
@@ -89,6 +91,7 @@ def test_every_reason_of_a_node_a_queue_or_an_event_that_is_a_literal_is_on_a_pa
         assert {code for code in found if f"| `{code}` |" not in page} == set()
 
 
+@pytest.mark.slow
 def test_every_reason_of_an_event_that_is_passed_on_is_on_a_page() -> None:
     """Where a reason comes through a variable, the generator finds its values or has a list of them."""
     generator = runpy.run_path(str(DOCS / "generators" / "reasons.py"))

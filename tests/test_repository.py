@@ -161,6 +161,7 @@ def test_source_has_no_unfinished_marks() -> None:
     assert lines_with(UNFINISHED.search, "src/") == []
 
 
+@pytest.mark.slow
 def test_every_module_has_a_docstring() -> None:
     assert [path for path in source_files() if not outline(path).docstring] == []
 

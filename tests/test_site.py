@@ -52,6 +52,7 @@ def test_links_that_lead_nowhere_are_found() -> None:
     assert broken(ROOT / "CONTRIBUTING.md", text) == ["nowhere.md", "README.md#no-such-heading"]
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     site = tmp_path / "site"
     options = ("--quiet", "--fail-on-warning", "--keep-going", "-d", str(tmp_path / "doctrees"))

@@ -608,6 +608,7 @@ def test_written_json_does_not_depend_on_the_order_of_insertion(value: dict[str,
     assert encode_json(value) == encode_json(dict(reversed(value.items())))
 
 
+@pytest.mark.slow
 def test_fifteen_thousand_small_objects_take_little_more_than_the_parser_of_json() -> None:
     items = [
         pod(f"web-{i}", spec={"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]})

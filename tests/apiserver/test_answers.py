@@ -49,6 +49,7 @@ class InMemory(Client):
         return Answer(answer.status, told, json.loads(content) if content else [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", RECORDED)
 def test_answers_are_those_of_the_real_server(api: Api, file: str) -> None:
     requests = read_requests(KUBERNETES / "requests" / f"{file}.yaml")

@@ -312,6 +312,7 @@ def test_what_is_held_is_the_same_as_when_each_combination_is_looked_at() -> Non
 MANY = 300_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "text"),
     [

@@ -91,6 +91,7 @@ WRITES: list[tuple[str, str, Any, str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_the_loop_goes_on_during_a_large_write(beside: Api) -> None:
     """Compared with the same write within the loop, so that it does not matter how quick the machine is."""
     serve(beside, trees(SCHEMA))
@@ -114,6 +115,7 @@ def told(answers: list[Any]) -> list[Any]:
     return answers
 
 
+@pytest.mark.slow
 def test_large_writes_have_the_same_answers_as_within_the_loop(beside: Api) -> None:
     serve(beside, trees(SCHEMA))
     wrong = tree("b")

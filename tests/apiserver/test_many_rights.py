@@ -139,6 +139,7 @@ class _Elsewhere:
         return TASKS[task](data)
 
 
+@pytest.mark.slow
 def test_many_rules_are_compared_elsewhere(api: Api) -> None:
     bind(api, "boss", "admin", ("User", "bob"))
     api.good("POST", f"{RBAC}/roles", {"metadata": {"name": "held"}, "rules": rules_of(3000)})

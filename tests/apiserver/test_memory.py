@@ -7,6 +7,8 @@ import gc
 import tracemalloc
 from collections.abc import Callable
 
+import pytest
+
 from kilauea.apiserver.request import WatchStream, make_request
 from kilauea.apiserver.rest.watching import CHUNK
 from kilauea.apiserver.selection import NEWEST
@@ -94,6 +96,7 @@ def test_a_batch_of_the_store_holds_a_mebibyte_and_the_rest_follows(api: Api) ->
     assert max(map(len, found)) * len(TEXT) <= BATCH_BYTES + 2 * len(TEXT)
 
 
+@pytest.mark.slow
 def test_long_texts_of_clients_are_not_remembered(api: Api) -> None:
     def selectors() -> None:
         for number in range(30):

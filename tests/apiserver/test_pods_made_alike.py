@@ -67,6 +67,7 @@ def outcome(answer: Answer) -> tuple[int, str, str | None]:
     return answer.code, json.dumps(body), answer.headers.get("Warning")
 
 
+@pytest.mark.slow
 def test_pods_of_all_requests_are_treated_like_the_first(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     path, compared = f"{PODS}?dryRun=All&fieldValidation=Warn", 0
     for pod in pods():

@@ -146,6 +146,7 @@ def test_work_that_takes_too_long_ends_in_a_timeout_and_others_are_served(
     play(api, credentials, story)
 
 
+@pytest.mark.slow
 def test_a_request_may_ask_for_less_time_but_not_for_more(
     api: Api, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +252,7 @@ def test_others_have_their_turn_for_the_time_that_a_large_answer_takes_not_for_i
     assert least_turns <= turns[0] <= most_turns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["", "?watch=true"])
 def test_a_client_that_reads_nothing_is_disconnected(
     api: Api, credentials: Credentials, monkeypatch: pytest.MonkeyPatch, query: str
@@ -272,6 +274,7 @@ def test_a_client_that_reads_nothing_is_disconnected(
     play(api, credentials, story)
 
 
+@pytest.mark.slow
 def test_a_client_that_reads_slowly_gets_everything(
     api: Api, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from apiserver.test_transport import SECONDS, Process
 from support.api_core import MAPS
 
@@ -33,6 +35,7 @@ def ended(server: Process) -> str:
     return str(faults)
 
 
+@pytest.mark.slow
 def test_a_definition_that_waits_for_its_objects_stays(tmp_path: Path) -> None:
     with Process(tmp_path) as server:
         send(server, "POST", QUEUES, {**QUEUE, "metadata": {"name": "q", "finalizers": ["a.b/c"]}}, 201)
@@ -47,6 +50,7 @@ def test_a_definition_that_waits_for_its_objects_stays(tmp_path: Path) -> None:
         assert "queues.scheduling.volcano.sh was being deleted" in ended(server)
 
 
+@pytest.mark.slow
 def test_a_definition_that_was_deleted_is_there_again(tmp_path: Path) -> None:
     for _ in range(2):
         with Process(tmp_path) as server:
@@ -59,6 +63,7 @@ def test_a_definition_that_was_deleted_is_there_again(tmp_path: Path) -> None:
             ended(server)
 
 
+@pytest.mark.slow
 def test_a_definition_that_another_took_the_place_of_is_named_and_the_rest_is_served(tmp_path: Path) -> None:
     with Process(tmp_path) as server:
         foreign = send(server, "GET", DEFINITION)
@@ -74,6 +79,7 @@ def test_a_definition_that_another_took_the_place_of_is_named_and_the_rest_is_se
     assert "delete this definition and restart" in faults
 
 
+@pytest.mark.slow
 def test_no_service_of_users_takes_the_address_of_the_server(tmp_path: Path) -> None:
     with Process(tmp_path) as server:
         send(server, "DELETE", f"{SERVICES}/kubernetes")
@@ -81,6 +87,7 @@ def test_no_service_of_users_takes_the_address_of_the_server(tmp_path: Path) -> 
         assert "already allocated" in send(server, "POST", SERVICES, foreign, 422)["message"]
 
 
+@pytest.mark.slow
 def test_a_quota_does_not_keep_the_service_of_the_server_out(tmp_path: Path) -> None:
     with Process(tmp_path) as server:
         quota = {"metadata": {"name": "none"}, "spec": {"hard": {"services": "0"}}}
@@ -90,6 +97,7 @@ def test_a_quota_does_not_keep_the_service_of_the_server_out(tmp_path: Path) -> 
         assert send(server, "GET", f"{SERVICES}/kubernetes")["spec"]["clusterIPs"] == ["10.96.0.1"]
 
 
+@pytest.mark.slow
 def test_webhooks_and_policies_that_refuse_everything_keep_the_server_from_nothing(tmp_path: Path) -> None:
     """They can be removed after the restart, too."""
     group = "/apis/admissionregistration.k8s.io/v1"
@@ -122,6 +130,7 @@ def test_webhooks_and_policies_that_refuse_everything_keep_the_server_from_nothi
         ended(server)
 
 
+@pytest.mark.slow
 def test_roles_of_an_older_version_are_put_together_of_others_unless_their_users_want_them_to_stay(
     tmp_path: Path,
 ) -> None:

@@ -184,6 +184,7 @@ def test_the_body_of_a_client_that_is_not_known_is_not_waited_for(server: Proces
         assert client.recv(1000).startswith(b"HTTP/1.1 401 Unauthorized")
 
 
+@pytest.mark.slow
 def test_half_sent_requests_lock_no_client_out(tmp_path: Path) -> None:
     with Process(tmp_path, descriptors=64) as server, ExitStack() as opened:
         clients = [opened.enter_context(connected(server)) for _ in range(100)]
@@ -252,6 +253,7 @@ def test_an_answer_to_head_has_no_body_that_the_next_answer_could_be_mixed_up_wi
     assert second.endswith("\r\n\r\nok")
 
 
+@pytest.mark.slow
 def test_the_official_python_client_works(server: Process) -> None:
     client = pytest.importorskip("kubernetes")
     api = client.config.new_client_from_config(str(server.kubeconfig))
@@ -321,6 +323,7 @@ def test_a_watch_without_events_ends_with_its_connection(server: Process) -> Non
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_user_with_many_watches_locks_no_client_out(tmp_path: Path) -> None:
     with Process(tmp_path, descriptors=100) as server, ExitStack() as opened:
         accounts = "/api/v1/namespaces/default/serviceaccounts"
@@ -346,6 +349,7 @@ def test_a_user_with_many_watches_locks_no_client_out(tmp_path: Path) -> None:
         server.process.communicate()
 
 
+@pytest.mark.slow
 def test_credentials_and_objects_are_there_again_after_a_restart(tmp_path: Path) -> None:
     body = json.dumps({"metadata": {"name": "kept"}, "data": {"a": "b"}}).encode()
     with Process(tmp_path) as first:
@@ -356,6 +360,7 @@ def test_credentials_and_objects_are_there_again_after_a_restart(tmp_path: Path)
         assert json.loads(second.ask("GET", f"{MAPS}/kept")[1]) == made
 
 
+@pytest.mark.slow
 def test_it_ends_although_a_watch_is_open(tmp_path: Path) -> None:
     with Process(tmp_path, "--durability", "memory") as process:
         request = urllib.request.Request(process.url + f"{PODS}?watch=true&resourceVersion=1")
@@ -378,6 +383,7 @@ def test_arguments_that_cannot_be_used_are_told(arguments: list[str], code: int,
     assert words in done.stderr
 
 
+@pytest.mark.slow
 def test_a_port_in_use_and_a_folder_in_use_are_told(server: Process, tmp_path: Path) -> None:
     port = server.url.rpartition(":")[2]
     done = _run("--listen", f"127.0.0.1:{port}", "--data-dir", str(tmp_path))

@@ -141,6 +141,7 @@ def test_a_streaming_list_says_where_its_beginning_ends(api: Api) -> None:
     watch.close()
 
 
+@pytest.mark.slow
 def test_a_watch_ends_when_its_time_is_over_with_a_bookmark_if_asked(api: Api) -> None:
     watch = api.watch(f"{MAPS}?timeoutSeconds=3&allowWatchBookmarks=true&resourceVersion={api.backend.store.revision}")
     assert watch.next(5)["type"] == "BOOKMARK"

@@ -79,6 +79,7 @@ def files(folder: Path) -> list[str]:
     return [word for option, name in named for word in (option, str(folder / name))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("conf", "step", "changes"),
     [

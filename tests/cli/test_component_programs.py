@@ -149,6 +149,7 @@ def test_the_entry_point_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys:
         assert f"Usage: {name} " in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_each_line_of_a_json_log_is_json(tmp_path: Path) -> None:
     words = [
         "-m",

@@ -71,6 +71,7 @@ def test_reports_are_the_same_byte_for_byte_and_have_no_wall_clock(folder: Path)
     assert first == second
 
 
+@pytest.mark.slow
 def test_load_and_window_change_what_is_simulated(folder: Path) -> None:
     assert reported(folder, "--from", "1000s", "--for", "2000s")["trace"]["jobs"] == 10
     calm, busy = (reported(folder, "--load", load)["configurations"][0]["runs"][0] for load in ("0.2", "3"))
@@ -108,6 +109,7 @@ def test_the_page_is_complete_in_itself_and_shows_markup_as_text(folder: Path) -
     assert "default-src 'none'" in text
 
 
+@pytest.mark.slow
 def test_compare_gives_intervals_over_pairs_of_traces(folder: Path) -> None:
     report = simulated(folder, "--variant", "larger=@larger.yaml", "--seeds", "3", "-o", "json").stdout
     (folder / "report.json").write_text(report)
@@ -136,6 +138,7 @@ def test_configurations_of_other_traces_are_not_compared(folder: Path) -> None:
     assert "ran on other traces or under other conditions" in result.stderr
 
 
+@pytest.mark.slow
 def test_advice_names_the_change_the_gain_and_the_losers(folder: Path) -> None:
     result = run(folder, "advise", "--nodes", "@nodes.csv", "--trace", "@jobs.csv", "-o", "json")
     assert result.exit_code == 0, result.stderr

@@ -111,6 +111,7 @@ def check_indexes(cache: Cache, objects: Sequence[Obj]) -> None:
             assert list(cache.owned(MAPS, uid, namespace)) == there
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**32), rate=st.sampled_from([0.0, 0.1, 0.5]), history=st.sampled_from([1000, 4000, 1 << 20])
 )
@@ -140,6 +141,7 @@ def identity_and_labels(obj: Obj) -> Obj:
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**32),
     rate=st.sampled_from([0.0, 0.1, 0.5]),
@@ -188,6 +190,7 @@ def test_an_indexer_leaves_out_managed_fields_and_nothing_else(text: dict[str, A
         assert indexer.all() == [expected]
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32))
 def test_listeners_are_told_of_every_change_exactly_once(seed: int) -> None:
     with virtual_api(seed, 0.3, Retention(seconds=-1, revisions=2, size=4000)) as world:

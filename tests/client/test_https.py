@@ -162,6 +162,7 @@ def test_no_one_at_the_address_is_told_in_one_line(server: Server, tmp_path: Pat
     assert str(error).endswith(": Connection refused")
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_and_comes_back_is_followed(tmp_path: Path) -> None:
     body = {"metadata": {"name": "before", "labels": {"mine": "x"}}}
 

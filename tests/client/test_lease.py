@@ -54,6 +54,7 @@ async def lease_of(world: World) -> dict[str, object]:
     return dict((await world.calm.get(LEASES, KEY))["spec"])
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32), rate=st.sampled_from([0.1, 0.5, 0.9]))
 def test_never_two_lead_and_in_the_end_one_does(seed: int, rate: float) -> None:
     with virtual_api(seed) as world:

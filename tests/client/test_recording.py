@@ -137,6 +137,7 @@ def test_events_are_written_no_faster_than_the_limit() -> None:
         world.run(test())
 
 
+@pytest.mark.slow
 def test_in_a_rush_no_warning_and_nothing_about_groups_is_lost() -> None:
     """50,000 pods start, 50,000 wait and say why again and again, and no one writes for a while."""
     with virtual_api(1) as world:
@@ -170,6 +171,7 @@ def test_the_start_of_ten_thousand_pods_loses_no_event_although_none_is_written_
         world.run(test())
 
 
+@pytest.mark.slow
 def test_pods_that_start_faster_than_events_are_written_a_few_at_a_time_lose_none() -> None:
     """A server with commits of 20 ms writes 8 at a time 400 a second; 1,000 pods start a second."""
     with virtual_api(1) as world:

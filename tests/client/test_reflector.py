@@ -276,6 +276,7 @@ def test_a_handler_that_fails_is_told_everything_again() -> None:
         world.run(test())
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32))
 def test_no_event_is_told_twice_and_none_out_of_order(seed: int) -> None:
     with virtual_api(seed, rate=0.4) as world:

@@ -201,6 +201,7 @@ def test_old_revisions_are_forgotten(cluster: Cluster) -> None:
     assert sizes(cluster) == [0, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 1, 1200])
 def test_a_replica_set_makes_as_many_pods_as_are_wanted(cluster: Cluster, count: int) -> None:
     labels = {"app": "web"}

@@ -334,6 +334,7 @@ def test_a_template_with_dots_in_its_name_knows_its_jobs_and_forgets_them(cluste
     assert cluster.get(JOB_TEMPLATES, "a.b")["status"] == {"jobDependsOnList": []}
 
 
+@pytest.mark.slow
 def test_a_flow_of_very_many_vertices_without_templates_takes_little_time_and_few_events(cluster: Cluster) -> None:
     started = time.process_time()
     flow(cluster, {f"v{number}": "" for number in range(20_000)})

@@ -54,6 +54,7 @@ def test_what_no_one_waits_for_is_kept() -> None:
     assert life.phase("lost") == "Inqueue"
 
 
+@pytest.mark.slow
 def test_two_hopeless_groups_do_not_chase_each_other() -> None:
     life = Life(quota(3), node("n1"), asking("lost", 3, **HOPELESS), asking("also", 3, created=1, **HOPELESS))
     changes, before = 0, ""
@@ -143,6 +144,7 @@ def test_room_without_quota_does_not_end_it() -> None:
     assert life.phase("lost") == "Pending"
 
 
+@pytest.mark.slow
 def test_without_a_change_it_is_tried_again_after_a_time_that_doubles() -> None:
     wants = [*asking("lost", 3, **HOPELESS), *asking("next", 3, created=1, **HOPELESS)]
     third = asking("third", 4, created=2, **HOPELESS)

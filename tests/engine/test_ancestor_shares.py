@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +51,7 @@ def test_with_live_shares_every_unit_goes_to_the_subtree_that_is_furthest_behind
     assert envy_with(cluster, "live") <= 1e-9
 
 
+@pytest.mark.slow
 @given(hungry(full=True))
 def test_live_shares_of_ancestors_are_no_less_fair_than_those_of_the_opening(cluster: Cluster) -> None:
     assert envy_with(cluster, "live") <= envy_with(cluster, "opening") + 1e-9

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -121,6 +122,7 @@ def test_the_figures_are_what_the_plan_leads_to(objects: list[Object], check: st
         assert all(amount >= 0 for amount in allocated.values())
 
 
+@pytest.mark.slow
 @given(clusters(), st.randoms(use_true_random=False))
 def test_neither_the_order_of_objects_nor_a_cycle_before_matters(objects: list[Object], rng: Any) -> None:
     usable = conf_of("multi", True)
@@ -132,6 +134,7 @@ def test_neither_the_order_of_objects_nor_a_cycle_before_matters(objects: list[O
     assert plan_in(state, usable) == plan == plan_in(state_of(shuffled), usable)
 
 
+@pytest.mark.slow
 @given(clusters(), clusters())
 def test_what_is_kept_from_cycle_to_cycle_changes_nothing(before: list[Object], after: list[Object]) -> None:
     """A cluster that became another one is planned like one that always was that."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,6 +116,7 @@ def check(objects: Iterable[Object]) -> None:
         assert not whole or pods == 1, card
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(1, 3), min_size=1, max_size=3),
     st.lists(ASKS, min_size=1, max_size=7),
@@ -146,6 +148,7 @@ def test_no_card_is_given_out_twice_over_cycles_evictions_and_restarts(
             check(cluster.objects)
 
 
+@pytest.mark.slow
 @given(st.lists(ASKS, min_size=1, max_size=6), st.sampled_from(["", "binpack", "spread"]))
 def test_a_cycle_leaves_the_state_as_it_was_and_decides_the_same_again(asks: list[Ask], policy: str) -> None:
     arguments = {"deviceshare.VGPUEnable": True, "deviceshare.SchedulePolicy": policy, "deviceshare.ScheduleWeight": 1}
@@ -157,6 +160,7 @@ def test_a_cycle_leaves_the_state_as_it_was_and_decides_the_same_again(asks: lis
     assert cycle(state_of(list(reversed(objects))), usable, NOW) == first
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(1, 3), min_size=2, max_size=4),
     st.lists(ASKS, min_size=1, max_size=6),

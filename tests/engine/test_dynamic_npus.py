@@ -171,6 +171,7 @@ def test_nodes_score_by_their_free_cores_and_the_processors_that_a_pod_gets(
     assert binds(plan) == {"p": expected}
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -74,6 +75,7 @@ def plan(objects: list[Objects], order: list[Any], *, every: bool) -> Plan:
     return plan_of(*objects, conf=conf(ACTIONS, *tiers), plugins=[plugin])
 
 
+@pytest.mark.slow
 @given(nodes=NODES, running=RUNNING, gangs=GANGS, order=st.sampled_from(ORDERS))
 @settings(deadline=None, max_examples=300)
 def test_plans_are_the_same_if_every_node_is_looked_at(
@@ -93,6 +95,7 @@ def score_nothing(session: Session) -> None:
     session.add_node_score("looks", lambda *_: None, scope=Scope.FIGURES)
 
 
+@pytest.mark.slow
 @given(
     nodes=st.lists(st.sampled_from([4, 4, 8]), min_size=1, max_size=6),
     gangs=st.lists(
@@ -124,6 +127,7 @@ def test_plans_are_the_same_if_shapes_share_their_scores(
     assert sharing.binds
 
 
+@pytest.mark.slow
 @given(held=st.lists(st.booleans(), min_size=2, max_size=6), cpu=st.integers(4, 12), size=st.integers(2, 12))
 @settings(deadline=None, max_examples=200)
 def test_nodes_with_equal_figures_differ_by_their_images(held: list[bool], cpu: int, size: int) -> None:
@@ -159,6 +163,7 @@ def related(number: int, size: int, cpu: str, together: bool, queue: str) -> lis
     return [made, *(pod(f"g{number}-{i}", f"g{number}", role=r, cpu=cpu) for i, r in enumerate(roles))]
 
 
+@pytest.mark.slow
 @given(
     nodes=st.lists(st.sampled_from([None, "a", "b"]), min_size=1, max_size=6),
     gangs=st.lists(

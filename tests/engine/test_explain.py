@@ -239,6 +239,7 @@ def test_verdicts(case: str, objects: list[Any], verdict: str) -> None:
 sizes = st.integers(1, 12)
 
 
+@pytest.mark.slow
 @given(
     nodes=st.lists(sizes, min_size=1, max_size=4),
     others=st.lists(st.tuples(sizes, st.integers(1, 3)), max_size=3),

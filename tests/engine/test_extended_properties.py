@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +51,7 @@ def outcome(plan: Plan) -> object:
     return binds(plan), given_by(plan), waiting, sorted(each.claim for each in plan.released)
 
 
+@pytest.mark.slow
 @given(st.lists(EVENTS, max_size=20))
 def test_what_is_decided_follows_from_the_objects_seen_last(events: list[tuple[int, int, bool]]) -> None:
     last = {number: versions[0] for number, versions in enumerate(VERSIONS[:-3])}

@@ -64,6 +64,7 @@ def broken(laws: Any, objects: list[Object], chosen: Data) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["reclaim", "gangreclaim", "preempt", "gangpreempt"])
 @given(data=st.data())
 def test_plans_for_queue_trees_keep_the_laws(laws: Any, action: str, data: st.DataObject) -> None:
@@ -71,6 +72,7 @@ def test_plans_for_queue_trees_keep_the_laws(laws: Any, action: str, data: st.Da
     assert broken(laws, case.cluster.objects(), case.conf(action)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", THEMES)
 @given(seed=st.integers(0, 1 << 30))
 def test_plans_for_generated_scenarios_keep_the_laws(laws: Any, themes: Any, theme: str, seed: int) -> None:

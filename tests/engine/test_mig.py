@@ -169,6 +169,7 @@ def test_a_pod_that_finds_no_instance_waits_with_a_reason() -> None:
 # --- over time
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.sampled_from([1, 10, 20, 30]), st.booleans(), st.integers(1, 2)), min_size=1, max_size=9),
     st.integers(1, 3),

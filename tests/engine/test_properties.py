@@ -45,6 +45,7 @@ def placed(job: Job) -> list[Task]:
     return [task for task in job.tasks.values() if task.status in status.READY]
 
 
+@pytest.mark.slow
 @given(clusters(), CONFS)
 def test_no_gang_starts_below_its_minimum(objects: list[Object], chosen: tuple[Any, ...]) -> None:
     state = state_of(objects)
@@ -63,6 +64,7 @@ def test_no_gang_starts_below_its_minimum(objects: list[Object], chosen: tuple[A
             assert all(roles[role] >= minimum for role, minimum in job.role_minimum.items())
 
 
+@pytest.mark.slow
 @given(clusters(), CONFS)
 def test_only_pods_that_wait_start_and_each_has_one_outcome(objects: list[Object], chosen: tuple[Any, ...]) -> None:
     state = state_of(objects)
@@ -78,6 +80,7 @@ def test_only_pods_that_wait_start_and_each_has_one_outcome(objects: list[Object
 # --- determinism
 
 
+@pytest.mark.slow
 @given(clusters(), CONFS, st.randoms(use_true_random=False), st.sampled_from([None, 3]))
 def test_the_same_cluster_gives_the_same_plan(
     objects: list[Object], chosen: tuple[Any, ...], rng: random.Random, seed: int | None
@@ -115,6 +118,7 @@ def kind_of(event: Event) -> str:
     return event.kind if isinstance(event, Gone | Relisted) else event.obj.kind
 
 
+@pytest.mark.slow
 @given(clusters(), clusters(), CONFS, st.randoms(use_true_random=False))
 def test_the_state_is_what_its_objects_say_whatever_happened_before(
     past: list[Object], final: list[Object], chosen: tuple[Any, ...], rng: random.Random
@@ -128,6 +132,7 @@ def test_the_state_is_what_its_objects_say_whatever_happened_before(
     assert plan_by(state, chosen) == plan_by(fresh, chosen)
 
 
+@pytest.mark.slow
 @given(clusters(), CONFS, st.sampled_from([None, 3]))
 def test_a_cycle_leaves_the_state_as_it_was(objects: list[Object], chosen: tuple[Any, ...], seed: int | None) -> None:
     state = state_of(objects)
@@ -139,6 +144,7 @@ def test_a_cycle_leaves_the_state_as_it_was(objects: list[Object], chosen: tuple
 # --- nodes
 
 
+@pytest.mark.slow
 @given(clusters(), CONFS)
 def test_no_node_gets_more_than_it_has(objects: list[Object], chosen: tuple[Any, ...]) -> None:
     state = state_of(objects)
@@ -186,6 +192,7 @@ def as_printed(plan: Plan) -> Data:
     }
 
 
+@pytest.mark.slow
 @given(objects=clusters(plain=True), chosen=CONFS)
 def test_every_plan_keeps_the_laws(laws: Any, objects: list[Object], chosen: tuple[Any, ...]) -> None:
     actions, *tiers = chosen
@@ -199,6 +206,7 @@ def test_every_plan_keeps_the_laws(laws: Any, objects: list[Object], chosen: tup
 # --- odd objects
 
 
+@pytest.mark.slow
 @given(clusters(), st.data())
 def test_no_object_stops_a_cycle(objects: list[Object], data: st.DataObject) -> None:
     odd = [readable(data.draw(oddities(manifest(o)))) for o in objects if data.draw(st.integers(0, 3)) == 3]

@@ -53,6 +53,7 @@ def plan_for(objects: list[Object], chosen: Data) -> Plan:
 # --- the floor
 
 
+@pytest.mark.slow
 @RECLAIM
 @given(case=cases())
 def test_reclaim_leaves_every_queue_and_ancestor_what_it_is_guaranteed(action: str, case: Case) -> None:
@@ -156,6 +157,7 @@ def pinned(pod: Object, place: str) -> Object:
     return build(data)
 
 
+@pytest.mark.slow
 @EVERY_ACTION
 @given(data=st.data())
 def test_with_any_one_unit_of_its_victims_put_back_a_preemptor_does_not_fit(action: str, data: st.DataObject) -> None:
@@ -184,6 +186,7 @@ def test_nor_would_it_fit_on_other_nodes_than_the_gang_actions_found(action: str
 # --- whole gangs, within limits
 
 
+@pytest.mark.slow
 @EVERY_ACTION
 @given(data=st.data())
 def test_no_gang_is_left_below_its_minimum_and_every_preemptor_is_placed_whole(
@@ -213,6 +216,7 @@ def keeps_limits(action: str, case: Case) -> bool:
     )
 
 
+@pytest.mark.slow
 @EVERY_ACTION
 @given(data=st.data())
 def test_no_one_is_promised_more_than_its_queue_and_their_ancestors_may_use(action: str, data: st.DataObject) -> None:
@@ -238,6 +242,7 @@ def test_a_parent_beyond_its_limit_is_promised_no_more(action: str) -> None:
 # --- stability
 
 
+@pytest.mark.slow
 @EVERY_ACTION
 @given(data=st.data())
 def test_evictions_end_no_one_goes_twice_and_victims_that_come_back_evict_no_one(
@@ -253,6 +258,7 @@ def test_evictions_end_no_one_goes_twice_and_victims_that_come_back_evict_no_one
     assert all(times == 1 for times in lost.values())
 
 
+@pytest.mark.slow
 @PREEMPT
 @given(data=st.data())
 def test_a_pod_goes_at_most_once_for_each_class_of_more_important_jobs(action: str, data: st.DataObject) -> None:
@@ -287,6 +293,7 @@ def add_up(branches: tuple[Branch, ...], queues: Mapping[str, Any]) -> None:
             assert found == {name: value for name, value in total.items() if value}, (parent, figure)
 
 
+@pytest.mark.slow
 @given(clusters(TREE), st.sampled_from(("Inqueue", "Pending")))
 def test_figures_of_a_parent_are_sums_over_its_children_after_a_cycle(cluster: Cluster, phase: str) -> None:
     chosen = configured("reclaim, preempt, backfill", before="enqueue, allocate", tree=True)
@@ -399,6 +406,7 @@ TWO_BORROWERS = Wish(
 )
 
 
+@pytest.mark.slow
 @RECLAIM
 @given(wish=st.booleans().flatmap(lambda gang: wishes("deserved", gang=gang)))
 @example(wish=ADMITTED_BORROWER)
@@ -436,6 +444,7 @@ def test_a_job_that_the_guarantee_covers_runs_although_a_borrower_came_first(wis
     assert runs_when_it_comes_last(wish, "enqueue, allocate")
 
 
+@pytest.mark.slow
 @given(wishes("guarantee"))
 @example(TWO_BORROWERS)
 def test_where_queues_take_back_it_runs_although_several_borrowers_came_first(wish: Wish) -> None:

@@ -204,6 +204,7 @@ def test_groups_that_ask_for_the_same_share_a_trial(monkeypatch: pytest.MonkeyPa
     assert life.placed() == {"fits-0"}
 
 
+@pytest.mark.slow
 def test_a_gang_that_fits_is_found_among_many_that_do_not_while_they_hold_its_quota(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -214,6 +215,7 @@ def test_a_gang_that_fits_is_found_among_many_that_do_not_while_they_hold_its_qu
     assert seconds_until_placed(life, "fits-0") <= 2 * MINUTE + 4
 
 
+@pytest.mark.slow
 def test_one_that_gave_back_before_goes_before_those_whose_time_has_come_again() -> None:
     """It did not fit when it was its turn; it does when others that take turns have had theirs."""
     full = [group("full", phase="Running"), pod("full-0", "full", cpu=4, node="n1")]
@@ -231,6 +233,7 @@ def test_one_that_gave_back_before_goes_before_those_whose_time_has_come_again()
     assert seconds_until_placed(life, "fits-0") <= MINUTE + 2
 
 
+@pytest.mark.slow
 def test_many_small_ones_that_do_not_fit_hand_their_quota_to_a_large_one_that_does() -> None:
     """They give back one after the other; what one gives back does not go to the next before the large one has it."""
     life = Life(queue(capability={"cpu": "12"}), node("n1", cpu=12), hopeless(1)).run(20)
@@ -242,6 +245,7 @@ def test_many_small_ones_that_do_not_fit_hand_their_quota_to_a_large_one_that_do
     assert seconds_until_placed(life, "fits-0") <= MINUTE + 2
 
 
+@pytest.mark.slow
 def test_what_votes_refuse_for_ever_does_not_keep_others_from_their_turns() -> None:
     """A gang fits on the nodes, and its queue would have no quota for it with nothing else admitted."""
     life = Life(

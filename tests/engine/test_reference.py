@@ -63,6 +63,7 @@ def relative(scores: Mapping[str, float], to: str) -> dict[str, float]:
     return {name: score - scores[to] for name, score in scores.items()}
 
 
+@pytest.mark.slow
 @settings(max_examples=8 * settings().max_examples)
 @given(puzzles())
 def test_every_choice_is_that_of_the_reference(puzzle: Puzzle) -> None:

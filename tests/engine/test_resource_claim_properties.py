@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -153,6 +154,7 @@ def decide(objects: Sequence[Object], now: int) -> Plan:
     return plan
 
 
+@pytest.mark.slow
 @given(clusters())
 @settings(max_examples=60, deadline=None)
 def test_no_device_is_given_twice_in_the_life_of_a_cluster(objects: list[Object]) -> None:
@@ -165,6 +167,7 @@ def test_no_device_is_given_twice_in_the_life_of_a_cluster(objects: list[Object]
         check(simulated.objects)
 
 
+@pytest.mark.slow
 @given(clusters())
 @settings(max_examples=25, deadline=None)
 def test_a_state_that_follows_events_decides_as_a_new_one_does(objects: list[Object]) -> None:

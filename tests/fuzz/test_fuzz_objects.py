@@ -68,6 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # --- spoiled manifests
 
 
+@pytest.mark.slow
 @given(spoiled(), st.sampled_from(CONFS), st.sampled_from([None, 0, 2**70]))
 @unhurried
 def test_spoiled_objects_are_planned_or_named(
@@ -81,6 +82,7 @@ def test_spoiled_objects_are_planned_or_named(
         assert faults(run.result.plan) == []
 
 
+@pytest.mark.slow
 @given(spoiled(), st.sampled_from(CONFS), st.integers(2, 4))
 @unhurried
 def test_spoiled_objects_over_several_cycles(
@@ -101,6 +103,7 @@ def joined(found: re.Match[str]) -> str:
     return f"\\U{ord(text):08x}" if found[1] else found[0]
 
 
+@pytest.mark.slow
 @given(st.lists(spoiled(most=3), min_size=2, max_size=2), st.booleans())
 @unhurried
 def test_json_and_yaml_of_the_same_objects_give_the_same_plan(
@@ -145,6 +148,7 @@ def check_command(source: Path, *more: str) -> None:
         assert json.loads(explained.stdout)["podGroup"] == group
 
 
+@pytest.mark.slow
 @given(spoiled())
 @settings(unhurried, max_examples=20)
 def test_the_command_takes_spoiled_objects(folder: Path, manifests: list[Data]) -> None:
@@ -253,6 +257,7 @@ def test_the_command_takes_any_bytes(folder: Path, data: bytes) -> None:
         check_command(source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data",
     [
@@ -291,6 +296,7 @@ STATE = state_of([built_in_queue("root"), *decode(lines_of(cluster()), "the clus
 BEFORE = fingerprint(STATE)
 
 
+@pytest.mark.slow
 @given(confs.spoiled() | confs.sound(), st.sampled_from([None, 5]))
 @unhurried
 def test_any_configuration_is_used_or_refused(document: Any, seed: int | None) -> None:
@@ -422,6 +428,7 @@ def whole(state: ClusterState) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @given(histories(), st.sampled_from(CONFS), st.lists(st.integers(0, 200), max_size=2))
 @unhurried
 def test_a_state_is_that_of_the_objects_seen_last(history: History, conf: SchedulerConf, pauses: list[int]) -> None:

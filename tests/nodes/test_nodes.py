@@ -90,6 +90,7 @@ def test_leases_are_renewed_once_in_ten_seconds_and_not_all_at_once() -> None:
     assert len({moment for _, moment in moments}) > 30
 
 
+@pytest.mark.slow
 def test_the_status_is_written_rarely() -> None:
     w = world(count=20)
     w.run(10)

@@ -41,6 +41,7 @@ def test_nodes_are_of_the_version_of_kubernetes_that_the_server_has(cluster: Clu
     assert found.partition("-")[0] == kubernetes_version()
 
 
+@pytest.mark.slow
 def test_heartbeats_are_taken_for_an_hour(cluster: Cluster) -> None:
     before = cluster.get(NODES, "node-0")["status"]["conditions"]
     cluster.wait(3600)

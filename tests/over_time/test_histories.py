@@ -20,6 +20,7 @@ MOST = settings.default.max_examples if settings.default is not None else 60
 HISTORIES = MOST if MOST >= 1000 else MOST // 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 @settings(max_examples=HISTORIES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())

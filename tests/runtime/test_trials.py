@@ -97,6 +97,7 @@ def test_an_evicted_pod_loses_what_it_has_done_and_runs_again() -> None:
     assert found["makespan"] == pytest.approx(250, abs=6)
 
 
+@pytest.mark.slow
 def test_a_gang_restarts_as_a_whole_and_fails_after_its_retries() -> None:
     jobs = "submit,duration,cpu,pods,max_retry\n0,5000,4,2,2\n"
     found = run(nodes(2), jobs, between=500 * SECOND, repair=10 * SECOND)
@@ -131,6 +132,7 @@ def test_queues_share_by_their_weights() -> None:
     assert found["fairness"]["mean"] > 0.9
 
 
+@pytest.mark.slow
 def test_the_same_inputs_give_the_same_report_byte_for_byte() -> None:
     rows = "".join(f"{number * 7 % 500},{60 + number % 5 * 30},{1 + number % 3}\n" for number in range(30))
     jobs = trace(f"submit,duration,cpu\n{rows}")
@@ -148,6 +150,7 @@ def test_looks_that_are_left_out_would_have_changed_nothing(monkeypatch: pytest.
     assert run_trials([candidate(nodes(3), jobs)], jobs, conditions) == quick
 
 
+@pytest.mark.slow
 def test_a_candidate_is_not_changed_by_those_beside_it() -> None:
     jobs = trace("submit,duration,cpu\n0,60,4\n0,60,4\n")
     one, two = candidate(nodes(1), jobs, name="one"), candidate(nodes(2), jobs, name="two")

@@ -42,6 +42,7 @@ def test_the_files_are_those_that_the_types_give_now() -> None:
     assert [name for name in made if files[name] != made[name]] == [], "run python deploy/generate_crds.py"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MADE)
 def test_a_file_read_back_is_the_definition(name: str) -> None:
     assert yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8")) == MADE[name]

@@ -59,6 +59,7 @@ def test_a_rule_beyond_the_cost_of_a_call_ends_all_validation() -> None:
     )
 
 
+@pytest.mark.slow
 def test_rules_of_an_object_beyond_their_cost_together_end_all_validation() -> None:
     rule = {"rule": "self.all(a, self.all(b, a + b < 0 || a + b > 0))"}
     node = rules_of({"type": "object", "additionalProperties": {**RAW, "x-kubernetes-validations": [rule]}})

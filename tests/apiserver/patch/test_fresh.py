@@ -47,6 +47,7 @@ def outcome(make: Any) -> Any:
         return str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reset", [fields(), fields("status")])
 def test_remembered_sets_are_those_of_a_comparison(reset: Any) -> None:
     compared = 0
@@ -78,6 +79,7 @@ def test_objects_of_the_same_keys_are_not_taken_for_one_another() -> None:
     assert filled["f:resources"] == {".": {}, "f:limits": {".": {}, "f:cpu": {}}}
 
 
+@pytest.mark.slow
 def test_objects_of_ever_new_owners_take_a_bounded_amount_of_memory() -> None:
     shape = shape_of(builtin_schema("", "v1", "Pod"))
     fresh_fields(shape, pod_of("first"), fields(), NEVER_OWNED)
@@ -90,6 +92,7 @@ def test_objects_of_ever_new_owners_take_a_bounded_amount_of_memory() -> None:
     assert grown < 2_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["many containers", "many variables in few", "long names", "long keys"])
 def test_large_objects_of_ever_new_forms_take_a_bounded_amount_of_memory(form: str) -> None:
     """Clients may send a thousand of them, which need not even be valid."""
@@ -107,7 +110,7 @@ def test_large_objects_of_ever_new_forms_take_a_bounded_amount_of_memory(form: s
 
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    for number in range(40):
+    for number in range(20):
         made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec_of(number)}
         fresh_fields(shape, made, fields(), NEVER_OWNED)
     grown = tracemalloc.get_traced_memory()[0] - before

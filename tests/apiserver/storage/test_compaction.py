@@ -43,6 +43,7 @@ def rows(folder: Path) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_the_file_stays_small_over_many_updates_of_few_objects(tmp_path: Path) -> None:
     sizes = []
 

@@ -275,5 +275,5 @@ class StoreMachine(RuleBasedStateMachine):
             assert (stored and (stored.value, stored.revision)) == objects.get(key)
 
 
-TestStore = StoreMachine.TestCase
+TestStore = pytest.mark.slow(StoreMachine.TestCase)
 TestStore.settings = settings(max_examples=settings().max_examples // 2, stateful_step_count=30)

@@ -93,6 +93,7 @@ def test_a_file_that_was_cut_short_is_refused(length: int, folder: Path) -> None
     assert message.endswith(f"; restore a copy, or move {folder} away to start with an empty store")
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_a_byte_that_changed_is_noticed_unless_it_means_nothing(
     closed: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -115,6 +116,7 @@ def test_a_byte_that_changed_is_noticed_unless_it_means_nothing(
         assert found == asyncio.run(read(closed))
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_a_damaged_write_ahead_log_is_refused_unless_everything_is_there(
     crashed: Path, closed: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -171,6 +171,7 @@ def test_a_command_ends_when_its_client_vanishes(served: ServedPods) -> None:
     assert served.wait_for_last_command() == -9
 
 
+@pytest.mark.slow
 def test_a_connection_outlasts_the_time_of_a_request(served: ServedPods, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kilauea.apiserver.http.transport.REQUEST_SECONDS", 0.1)
 

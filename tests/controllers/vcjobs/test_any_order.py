@@ -67,6 +67,7 @@ def check(world: JobWorld) -> None:
         assert not live
 
 
+@pytest.mark.slow
 @given(of_task=st.lists(policies, max_size=2), of_job=st.lists(policies, max_size=2), happens=steps)
 @settings(max_examples=150, deadline=None)
 def test_a_job_has_never_too_many_pods_and_tries_no_more_than_it_was_given_cause(

@@ -170,6 +170,7 @@ def test_when_the_supervisor_is_killed_its_containers_end_and_that_is_told(
     asyncio.run(story())
 
 
+@pytest.mark.slow
 def test_when_a_supervisor_is_killed_containers_of_the_same_id_elsewhere_go_on(
     tmp_path: Path, isolation: Isolation
 ) -> None:

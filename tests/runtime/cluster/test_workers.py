@@ -60,6 +60,7 @@ def test_a_task_that_takes_too_long_ends_and_the_next_one_is_done() -> None:
     assert asyncio.run(run()) == b"a:\n- true\nb: 1\n"
 
 
+@pytest.mark.slow
 def test_a_task_counts_its_processor_time_and_not_the_time_that_the_machine_has_for_it(
     started: list[asyncio.subprocess.Process],
 ) -> None:
@@ -115,6 +116,7 @@ def test_only_so_many_tasks_of_a_user_wait() -> None:
     assert asyncio.run(run()) == [bytes, bytes, bytes, TooManyWaiting, TooManyWaiting]
 
 
+@pytest.mark.slow
 def test_a_user_with_much_work_leaves_a_worker_to_others() -> None:
     async def run() -> list[str]:
         workers, ended = Workers(), list[str]()

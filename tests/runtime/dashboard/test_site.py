@@ -307,6 +307,7 @@ def test_a_page_that_does_not_change_sends_nothing_more(monkeypatch: pytest.Monk
     run(test)
 
 
+@pytest.mark.slow
 def test_a_browser_that_never_reads_is_dropped_and_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kilauea.runtime.dashboard.site.PATIENCE_SECONDS", 0.3)
     monkeypatch.setattr(streams, "SHORTEST_PAUSE", 0.01)
@@ -386,6 +387,7 @@ def test_nothing_is_watched_any_more_when_no_page_was_open_for_long_and_it_is_ag
     run(test)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("manifest", "words"),
     [

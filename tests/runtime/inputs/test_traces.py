@@ -264,6 +264,7 @@ def test_nodes_of_spot_instances_have_memory_by_their_cores(tmp_path: Path) -> N
     assert "8Gi for each core" in findings[0]
 
 
+@pytest.mark.slow
 def test_the_shared_traces_are_read_as_a_whole(shared: Path) -> None:
     counts = {
         "openb_pods_default": 8152,

@@ -177,6 +177,7 @@ def test_the_last_known_hypernodes_stay_if_ufm_fails_and_it_says_so(
     cluster.until(lambda: "UFM works again without problems" in cluster.events)
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_too_long_or_too_late_is_given_up(
     cluster: Discovered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +242,7 @@ def test_a_hypernode_of_the_same_name_that_someone_made_is_left_alone(cluster: D
     cluster.until(lambda: cluster.hypernodes() == {**FOUND, "leaf-hn-1": ["mine"]})
 
 
+@pytest.mark.slow
 def test_a_source_that_is_switched_off_keeps_its_hypernodes_and_is_not_asked(cluster: Discovered) -> None:
     cluster.begin()
     cluster.until(lambda: cluster.hypernodes() == FOUND)

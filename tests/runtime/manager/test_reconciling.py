@@ -138,6 +138,7 @@ async def change_at_random(world: World, rng: Random, count: int) -> None:
         await asyncio.sleep(rng.choice((0, 0, 0.05, 1, 40)))
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32), rate=st.sampled_from([0.0, 0.2, 0.5]))
 def test_what_a_controller_wants_comes_about_whatever_fails(seed: int, rate: float) -> None:
     with virtual_api(seed, rate) as world:
@@ -174,6 +175,7 @@ def test_a_controller_hears_of_objects_of_a_kind_that_was_listed_before_it_follo
         world.run(test())
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32))
 def test_nothing_is_created_twice_although_watches_are_late(seed: int) -> None:
     with virtual_api(seed) as world:
@@ -666,6 +668,7 @@ def test_a_change_that_is_refused_is_told_of_the_object_that_was_to_change() -> 
     assert record.message.startswith("Error updating: ")
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32))
 def test_the_same_seed_gives_the_same_history(seed: int) -> None:
     def history() -> list[tuple[str, float]]:

@@ -49,6 +49,7 @@ def test_clocks_that_drift_apart_disturb_no_one() -> None:
     assert called(0.5, 40.0, seconds=60) == [("40", 40.0)]
 
 
+@pytest.mark.slow
 def test_timers_that_are_set_again_and_again_take_no_more_memory() -> None:
     with virtual_loop() as loop:
         clock, seen = LoopClock(loop), list[str]()

@@ -139,6 +139,7 @@ def test_a_bind_locks_its_node_and_the_next_waits_until_the_device_plugin_releas
     assert {record(locking, name) for name in "pq"} == {"card-0,NVIDIA,60,1:", "card-1,NVIDIA,60,1:"}
 
 
+@pytest.mark.slow
 def test_a_lock_that_a_device_plugin_has_left_behind_ends_after_five_minutes(locking: Live) -> None:
     locking.start()
     for name in "pq":

@@ -132,6 +132,7 @@ def assume(feed: Feed, decision: str, uid: str) -> None:
         feed.reconsider(KEY)
 
 
+@pytest.mark.slow
 @given(steps=st.lists(st.one_of(STEPS, DECISIONS), max_size=8), held=st.booleans())
 @settings(deadline=None, max_examples=200)
 def test_whatever_a_pod_was_the_state_is_as_if_it_were_read_again(steps: list[Any], held: bool) -> None:

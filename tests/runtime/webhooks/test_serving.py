@@ -123,7 +123,7 @@ def at_a_server(ask: Asked) -> None:
         async def broken(body: bytes) -> bytes:
             raise RuntimeError(body)
 
-        runner = web.AppRunner(application({**answers, "/broken": broken}, lambda: "reading queues"))
+        runner = web.AppRunner(application({**answers, "/broken": broken}, lambda: "reading queues"), lingering_time=0)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls.context).start()
         trust = ssl.create_default_context(cadata=credentials.bundle.decode())
@@ -136,6 +136,7 @@ def at_a_server(ask: Asked) -> None:
     asyncio.run(asyncio.wait_for(main(), 30))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "kind", "body", "expected"),
     [
@@ -199,6 +200,7 @@ def test_a_job_that_is_sent_right_after_its_queue_is_admitted() -> None:
     assert asyncio.run(ask())["allowed"] is True
 
 
+@pytest.mark.slow
 def test_a_job_without_a_queue_is_denied_after_a_moment() -> None:
     message = asyncio.run(answered_in_time("none", view_of()))["status"]["message"]
     assert 'unable to find job queue: queue.scheduling.volcano.sh "none" not found' in message

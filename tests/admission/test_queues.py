@@ -16,7 +16,7 @@ from kilauea.admission.registry import HOOKS, mutations
 from kilauea.admission.review import Settings
 from kilauea.api.kinds import POD_GROUPS, QUEUES
 from kilauea.api.ports import Seen
-from kilauea.api.wellknown import HIERARCHY, HIERARCHY_WEIGHTS
+from kilauea.api.wellknown import HIERARCHY, HIERARCHY_WEIGHTS, PAUSED
 from kilauea.apiserver.patch.json_patch import json_patch
 from kilauea.client.view import Cache
 from support.admitted import Data, denial, queue, review_of, view_of
@@ -412,3 +412,12 @@ def test_a_write_that_asks_for_fifo_is_warned_once_that_it_is_not_supported() ->
     assert told(fifo) == told(fifo, traverse) != []
     assert "spec.dequeueStrategy: fifo is not supported" in told(fifo)[0]
     assert told(traverse) == told(traverse, fifo) == told(fifo, fifo) == []
+
+
+@pytest.mark.parametrize(("value", "allowed"), [("true", True), ("false", True), ("", False), ("yes", False)])
+def test_a_queue_is_paused_by_true_or_false(value: str, allowed: bool) -> None:
+    paused = queue("q")
+    paused["metadata"]["annotations"] = {PAUSED: value}
+    why = refusal(paused)
+    assert (why == "") == allowed
+    assert allowed or f'metadata.annotations[kilauea.dev/paused]: Invalid value: "{value}": use true or false' in why

@@ -25,6 +25,8 @@ def fix(docs: list[Doc], change: Doc) -> None:
     what, name, by = change["what"], change["object"], change["by"]
     if what in ("queue", "open"):
         docs[:] = [d for d in docs if (d["kind"], d["metadata"]["name"]) != ("Queue", name)] + [queue(name)]
+    elif what == "resume":
+        the(docs, "Queue", name)["metadata"]["annotations"] = {}
     elif what == "leaf":
         the(docs, "PodGroup", "j")["spec"]["queue"] = name
     elif what == "ready":

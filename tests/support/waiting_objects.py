@@ -99,6 +99,12 @@ def queue(name: str, state: str = "Open", **spec: Any) -> Doc:
     }
 
 
+def paused(queue: Doc) -> Doc:
+    """The queue, which an administrator has paused."""
+    queue["metadata"]["annotations"] = {"kilauea.dev/paused": "true"}
+    return queue
+
+
 def switch(name: str, tier: int, *members: str) -> Doc:
     kind = "Node" if tier == 1 else "HyperNode"
     listed = [{"type": kind, "selector": {"exactMatch": {"name": member}}} for member in members]

@@ -53,6 +53,8 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 CASCADE = "kilauea.dev/cascade"
 """On a Command that opens a queue: `true` also opens the queues that were closed with it."""
+PAUSED = "kilauea.dev/paused"
+"""On a queue: with `true`, no more pods start in it and in the queues below it, which still accept jobs."""
 ROOT_QUEUE = "root"
 DEFAULT_QUEUE = "default"
 SCHEDULER_NAMES = ("volcano",)

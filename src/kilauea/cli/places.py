@@ -60,6 +60,8 @@ def _queue_data(name: str, result: Result) -> dict[str, Any]:
         if key in jobs and jobs[key].queue == name
     ]
     state = "Open" if queue is None or queue.open else queue.state
+    if queue is not None and queue.paused:
+        state = "Paused"
     return {"queue": name, "state": state, **queue_data(result.plan.queues[name]), "waiting": waits}
 
 

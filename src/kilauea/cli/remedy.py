@@ -73,6 +73,7 @@ def _one(c: Change, owners: Owners) -> str:
     return {
         "queue": f"create queue {c.object} ({create}), or correct the queue of its job",
         "open": f"open queue {c.object} (`vcctl queue operate -n {c.object} -a open`)",
+        "resume": f"resume queue {c.object} (`vcctl queue operate -n {c.object} -a resume`)",
         "leaf": f"submit it to queue {c.object}",
         "quota": f"raise the capability of queue {c.object} by {amount}",
         "cards": f"raise the card quota of queue {c.object} by {amount}",

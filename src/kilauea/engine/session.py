@@ -227,10 +227,21 @@ class Session:
     reserved_nodes = _of_points(ExtensionPoints.reserved_nodes)
     hyper_node_scores = _of_points(ExtensionPoints.hyper_node_scores)
 
-    # --- hard network topology, with or without plugins
+    # --- paused queues and hard network topology, with or without plugins
+
+    def paused(self, job: Job) -> Refusal | None:
+        """The reason why no pod of a job starts if its queue is paused; None if it is not."""
+        queue = self.queues.get(job.queue)
+        if queue is None or not queue.paused:
+            return None
+        above = "" if queue.paused == queue.name else f", as queue {queue.paused} above it is"
+        return Refusal("QueuePaused", f"queue {queue.name} is paused{above}", queue.paused)
 
     def job_valid(self, job: Job) -> Refusal | None:
-        """The first reason why the job is invalid: no domain meets its hard topology, or the reason of a plugin."""
+        """The first reason why a job is invalid: a paused queue, an unmet hard topology, or the reason of a plugin."""
+        refusal = self.paused(job)
+        if refusal is not None:
+            return refusal
         problem = self.domains.problem(job)
         return Refusal("NoSuchTier", problem, job.queue) if problem else self.points.job_valid(job)
 

@@ -39,7 +39,7 @@ from kilauea.engine.model.loads import Loads, NodeLoad, NodeUsage, loads_of, usa
 from kilauea.engine.model.nodes import NodeFacts, NodeTable, facts_of
 from kilauea.engine.model.numa import NumaFacts, numa_facts
 from kilauea.engine.model.placements import LabelClasses, Placements
-from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.queues import Queue, settle_pauses
 from kilauea.engine.model.resources import MOST, ResourceAxis, within
 from kilauea.engine.model.serving import ServedResources
 from kilauea.engine.model.shards import Sharding, Shards
@@ -614,6 +614,7 @@ class ClusterState:
         if self._queues_stale:
             for row, name in enumerate(sorted(self.queues)):
                 self.queues[name].row = row
+            settle_pauses(self.queues)
             self._dirty.update(job.row for job in self.jobs.values())
             self._queues_stale = False
         rows = sorted(self._dirty)

@@ -1,4 +1,4 @@
-"""Nodes, pods and pod groups after a single change, for trials of `what_if`."""
+"""Nodes, pods, pod groups and queues after a single change, for trials of `what_if`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from kilauea.api.core import (
 )
 from kilauea.api.meta import ObjectMeta, ResourceMap
 from kilauea.api.quantity import format_amount, resource_amounts
-from kilauea.api.scheduling import NetworkTopology, PodGroup
+from kilauea.api.scheduling import NetworkTopology, PodGroup, Queue
 from kilauea.api.selectors import TaintKey
+from kilauea.api.wellknown import PAUSED
 from kilauea.engine.model.tasks import Task
 
 CORDON = "node.kubernetes.io/unschedulable"
@@ -181,3 +182,12 @@ def raised(quota: ResourceQuota, resource: str, amount: int) -> ResourceQuota:
     if status is not None and status.hard:
         status = replace(status, hard={**status.hard, **limit})
     return replace(quota, spec=spec, status=status)
+
+
+# --- queues
+
+
+def resumed(queue: Queue) -> Queue:
+    """The queue as `vcctl queue operate -a resume` leaves it."""
+    kept = {name: value for name, value in queue.annotations.items() if name != PAUSED}
+    return replace(queue, metadata=replace(queue.metadata, annotations=kept))

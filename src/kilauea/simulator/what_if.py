@@ -213,9 +213,12 @@ class WhatIf:
     # --- kinds of changes
 
     def _queue(self, _: Explanation) -> Change | None:
-        """Create the group's queue, or open it."""
+        """Create the group's queue, or open or resume it."""
         name = self._job.queue
         known = self._state.queues.get(name)
+        pausing = self._objects.get(("Queue", known.paused)) if known is not None else None
+        if isinstance(pausing, Queue):
+            return Change("resume", pausing.name, "", 1) if self._admitted([remedies.resumed(pausing)]) else None
         if known is not None and known.open:
             return None
         spec = QueueSpec(weight=1)

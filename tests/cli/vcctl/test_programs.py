@@ -15,6 +15,7 @@ from kilauea.cli.vcctl.options import flag, name, number, text
 from support.vcctl_runs import PROGRAMS, Console
 
 NOWHERE = Console(Path("no-such-kubeconfig"))
+ACTIONS = "valid actions are open, close and update; Kilauea adds pause and resume"
 AMOUNT = "use a number with an optional suffix such as 500m, 2, 1.5Gi"
 LEAF_NAME = "job name (specified by --name or -N) is mandatory to view a particular job"
 UPDATE = "when update queue q, weight must be specified, the value must be greater than 0"
@@ -42,7 +43,11 @@ CANNOT = [
     ("vcctl job run -N a -R cpu", "run job", "invalid argument syntax cpu, expected <resource>=<value>"),
     ("vcctl job run -N a -L cpu=x", "run job", f'cpu: "x" is not a quantity: {AMOUNT}'),
     ("vcctl queue operate -n q", "operate queue", "action can not be null"),
-    ("vcctl queue operate -n q -a x", "operate queue", "action x invalid, valid actions are open, close and update"),
+    (
+        "vcctl queue operate -n q -a x",
+        "operate queue",
+        f"action x invalid, {ACTIONS}",
+    ),
     ("vcctl queue operate -n q -a update", "operate queue", UPDATE),
     ("vcctl jobflow create", "create jobflow", "failed to read file, err: open : no such file or directory"),
     ("vcctl job list", "list job", "no-such-kubeconfig: no such file: name a kubeconfig file with --kubeconfig"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -174,6 +175,22 @@ def test_open_and_close_are_commands_that_the_queue_owns(
     assert command["action"] == action
     assert command["target"]["apiVersion"] == QUEUES.api_version
     assert command["metadata"]["ownerReferences"] == [command["target"]]
+
+
+def test_a_queue_is_paused_and_resumed(console: Console, objects: Objects) -> None:
+    objects.put(QUEUES, queue("held"))
+    assert console.done("vcctl", "queue", "operate", "held", "-a", "pause") == "queue held paused\n"
+    assert objects.one(QUEUES, "", "held")["metadata"]["annotations"]["kilauea.dev/paused"] == "true"
+    shown = json.loads(console.good("vcctl", "queue", "get", "-n", "held", "-o", "json"))["queues"][0]
+    assert shown["paused"] is True
+    assert console.done("vcctl", "queue", "operate", "held", "-a", "resume") == "queue held resumed\n"
+    assert "kilauea.dev/paused" not in objects.one(QUEUES, "", "held")["metadata"].get("annotations", {})
+
+
+@pytest.mark.parametrize(("state", "shown"), [("Open", "Paused"), ("Closing", "Closing"), ("", "")])
+def test_tables_show_that_an_open_queue_is_paused(state: str, shown: str) -> None:
+    paused = {"metadata": {"name": "q", "annotations": {"kilauea.dev/paused": "true"}}, "status": {"state": state}}
+    assert Entry(paused, {}).shown_state == shown
 
 
 def test_delete_with_cascade_deletes_leaves_first(console: Console, objects: Objects) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from kilauea.admission.wording import invalid
 from kilauea.api.ports import Obj
 from kilauea.api.quantity import QuantityError, amount, parse_milli
+from kilauea.api.wellknown import PAUSED, parse_bool
 
 ROOT = "requestBody"
 """Prefix of the paths of field errors."""
@@ -31,6 +32,9 @@ def own_faults(queue: Obj) -> list[str]:
     state = (queue.get("status") or {}).get("state") or ""
     if state and state not in STATES:
         faults.append(invalid(f"{ROOT}.spec.state", state, f"queue state must be in [{' '.join(STATES)}]"))
+    paused = (queue["metadata"].get("annotations") or {}).get(PAUSED)
+    if paused is not None and parse_bool(paused) is None:
+        faults.append(invalid(f"{ROOT}.metadata.annotations[{PAUSED}]", paused, "use true or false"))
     return faults
 
 

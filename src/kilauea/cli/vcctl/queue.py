@@ -40,9 +40,9 @@ async def create(cluster: Cluster, name: str, weight: int, state: str, **given: 
 async def operate(
     cluster: Cluster, name: str, action: str, weight: int, cascade: bool, wait: bool, timeout: int, **given: Any
 ) -> None:
-    """Open, close or change a queue."""
+    """Open, close, pause, resume or change a queue."""
     from kilauea.api.wellknown import ROOT_QUEUE
-    from kilauea.cli.vcctl.queue_changes import change_state, spec_of, update
+    from kilauea.cli.vcctl.queue_changes import change_state, pause, spec_of, update
 
     options.needed(name, NAME_NEEDED)
     options.needed(action, "action can not be null")
@@ -51,12 +51,16 @@ async def operate(
         patch = spec_of(**given) | ({"weight": weight} if weight else {})
         if not patch or weight < 0:
             raise CommandError(f"when update queue {name}, weight must be specified, the value must be greater than 0")
-    elif action not in ("open", "close"):
-        raise CommandError(f"action {action} invalid, valid actions are open, close and update")
+    elif action not in ("open", "close", "pause", "resume"):
+        valid = "valid actions are open, close and update; Kilauea adds pause and resume"
+        raise CommandError(f"action {action} invalid, {valid}")
     async with cluster.connect() as api:
         if action == "update":
             await update(api, name, patch)
             note(f"queue {name} updated")
+        elif action in ("pause", "resume"):
+            await pause(api, name, resume=action == "resume")
+            note(f"queue {name} {action}d")
         else:
             await change_state(api, name, action, cascade, wait, timeout)
             if not wait:
@@ -228,7 +232,7 @@ def queue_group() -> Group:
                 "operate queue",
                 [
                     options.name(name),
-                    options.text("-a", "--action", help="open, close or update.", metavar="WORD"),
+                    options.text("-a", "--action", help="open, close, pause, resume or update.", metavar="WORD"),
                     options.number("-w", "--weight", default=0, help="For update: the new weight."),
                     options.flag("--cascade", help="For open: also open the queues that were closed with it."),
                     *_spec_options(),

@@ -8,7 +8,7 @@ import click
 
 from kilauea.api.kinds import QUEUES
 from kilauea.api.ports import ApiError, Key, Obj
-from kilauea.api.wellknown import CASCADE, parse_bool
+from kilauea.api.wellknown import CASCADE, PAUSED, parse_bool
 from kilauea.cli.vcctl import options, orders
 from kilauea.cli.vcctl.cluster import objects
 from kilauea.cli.vcctl.command import CommandError
@@ -57,6 +57,11 @@ def spec_of(
 async def update(api: Api, name: str, spec: dict[str, Any]) -> None:
     """Change fields of a queue's spec."""
     await api.patch(QUEUES, Key("", name), {"spec": spec})
+
+
+async def pause(api: Api, name: str, *, resume: bool) -> None:
+    """Start no more pods in a queue and in those below it, or start them again."""
+    await api.patch(QUEUES, Key("", name), {"metadata": {"annotations": {PAUSED: None if resume else "true"}}})
 
 
 async def change_state(api: Api, name: str, action: str, cascade: bool, wait: bool, timeout: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kilauea.api.kinds import POD_GROUPS, QUEUES
 from kilauea.api.ports import ApiError, Key, Obj
-from kilauea.api.wellknown import DEFAULT_QUEUE, ROOT_QUEUE
+from kilauea.api.wellknown import DEFAULT_QUEUE, PAUSED, ROOT_QUEUE, parse_bool
 from kilauea.cli.vcctl.cluster import objects
 from kilauea.cli.vcctl.command import CommandError
 from kilauea.cli.vcctl.tables import Column, fitting, part
@@ -50,6 +50,11 @@ class Entry(NamedTuple):
         """The state; empty before the controller has set it."""
         return str(part(self.queue, "status", "state") or "")
 
+    @property
+    def shown_state(self) -> str:
+        """The state in tables: `Paused` for an open queue that is paused itself."""
+        return "Paused" if self.state == "Open" and is_paused(self.queue) else self.state
+
 
 async def read_queues(api: Api, named: str = "") -> list[Entry]:
     """All queues, or the named one, by name."""
@@ -66,13 +71,18 @@ async def read_queues(api: Api, named: str = "") -> list[Entry]:
     return [Entry(queue, counts.get(queue["metadata"]["name"], {})) for queue in queues]
 
 
+def is_paused(queue: Obj) -> bool:
+    """Return True if a queue is paused itself, and with it the queues below it."""
+    return parse_bool(part(queue, "metadata", "annotations", PAUSED)) is True
+
+
 def queue_row(entry: Entry, form: Sequence[Column] = COLUMNS) -> list[str]:
     """The cells of a queue."""
     spec = entry.queue.get("spec") or {}
     cells = {
         "Name": entry.name,
         "Weight": str(spec.get("weight", 0)),
-        "State": entry.state,
+        "State": entry.shown_state,
         "Parent": str(spec.get("parent") or ""),
         "Priority": str(spec.get("priority") or 0),
         **{phase: str(entry.counts.get(phase, 0)) for phase in PHASES},
@@ -103,6 +113,7 @@ def queue_data(entry: Entry) -> dict[str, Any]:
     return {
         "name": entry.name,
         "state": entry.state,
+        "paused": is_paused(entry.queue),
         "weight": spec.get("weight", 0),
         "priority": spec.get("priority") or 0,
         "parent": entry.parent,

@@ -146,7 +146,7 @@ def drawn(tops: Mapping[str, Sequence[Node]], marks: Marks, resources: bool) -> 
 def _rows(node: Node, before: str, below: str, marks: Marks, resources: bool) -> Iterator[list[str]]:
     entry = node.entry
     spec = entry.queue.get("spec") or {}
-    figures = [entry.state, str(spec.get("weight", 0)), str(spec.get("priority") or 0)]
+    figures = [entry.shown_state, str(spec.get("weight", 0)), str(spec.get("priority") or 0)]
     counts = [str(node.counts.get(phase, 0)) for phase in PHASES]
     amounts = [amounts_text(resources_of(entry.queue)[name]) for name in RESOURCES if resources]
     yield [before + entry.name, *figures, *counts, *amounts]

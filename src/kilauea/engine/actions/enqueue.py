@@ -31,7 +31,7 @@ class Enqueue(Action):
             job = turns.next_job(queue)
             if job is None:
                 continue
-            refusal = backoff_refusal(session, trials, queue, job)
+            refusal = session.paused(job) or backoff_refusal(session, trials, queue, job)
             if refusal is not None:
                 session.report.refusals[job.key] = refusal
             elif not precedence.steps_back(queue, job) and not _admit(session, job):

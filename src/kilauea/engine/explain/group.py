@@ -54,6 +54,7 @@ RULES = {
     "NotAdmitted": "a pod group is admitted before its pods are placed",
     "QueueFault": "the parents of a queue exist and lead to the root queue",
     "QueueNotLeaf": "jobs run in queues without children",
+    "QueuePaused": "no pod starts in a queue while it, or a queue above it, is paused",
     "QueueClosed": "a queue takes jobs only while it is Open",
     "QueueQuotaInsufficient": "a gang's minResources must fit into its queue together with those of the admitted gangs",
     "ClusterOvercommitted": "the minimum of all admitted groups stays within overcommit-factor times the cluster",

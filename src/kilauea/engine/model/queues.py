@@ -37,6 +37,8 @@ class Queue:
         "name",
         "node_groups",
         "parent",
+        "paused",
+        "pauses",
         "priority",
         "reclaimable",
         "request",
@@ -79,6 +81,10 @@ class Queue:
         """Names and weights from the root to the queue, in the tree that annotations describe."""
         self.wishes = wishes_of_queue(obj.annotations, spec)
         """Fields of the queue that need plugins, or are not supported."""
+        self.pauses = wellknown.parse_bool(obj.annotations.get(wellknown.PAUSED)) is True
+        """True if it is paused, with the queues below it."""
+        self.paused = ""
+        """The name of the queue that pauses it, itself or one above it; empty if none does."""
         self.row = -1
         self.allocated: dict[str, float] = {}
         self.request: dict[str, float] = {}
@@ -90,6 +96,25 @@ class Queue:
     def open(self) -> bool:
         """True if the queue accepts jobs."""
         return self.state == "Open"
+
+
+def settle_pauses(queues: Mapping[str, Queue]) -> None:
+    """Set for each queue the nearest one on its path to the root that is paused."""
+    any_pauses = any(queue.pauses for queue in queues.values())
+    for queue in queues.values():
+        queue.paused = _pausing(queue, queues) if any_pauses else ""
+
+
+def _pausing(queue: Queue, queues: Mapping[str, Queue]) -> str:
+    """Return the nearest paused queue on the path to the root; the path may be a cycle."""
+    at: Queue | None = queue
+    seen: set[str] = set()
+    while at is not None and at.name not in seen:
+        if at.pauses:
+            return at.name
+        seen.add(at.name)
+        at = queues.get(at.parent or wellknown.ROOT_QUEUE)
+    return ""
 
 
 class QueueFigures:

@@ -96,6 +96,13 @@ def test_it_neither_preempts_nor_reclaims_and_may_lose_what_it_borrowed() -> Non
     assert plan_of(*full, paused("b", deserved={"cpu": 0}), queue("a", **lender), wants, conf=form).evictions
 
 
+def test_with_proportion_others_may_have_what_a_paused_queue_cannot_use() -> None:
+    objects = [node("n1", cpu=8), queue("b"), gang("a", 8, 1, queue="a"), gang("b", 8, 1, queue="b")]
+    assert len(binds(plan_of(*objects, queue("a"), conf=FORMS["proportion"]))) == 8
+    bound = binds(plan_of(*objects, paused("a"), conf=FORMS["proportion"]))
+    assert set(bound) == {f"b-w-{number}" for number in range(8)}
+
+
 def test_queues_above_one_another_in_a_circle_are_paused_together() -> None:
     plan = plan_of(
         node("n1"), [queue("a", parent="b"), paused("b", parent="a")], gang("g", 1, queue="a"), conf=FORMS["capacity"]

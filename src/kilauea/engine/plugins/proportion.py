@@ -3,7 +3,8 @@
 What:
     Computes each queue's deserved share in every session. The total of the cluster is divided by weight; no queue gets
     more than it requests or than its `capability`, none gets less than its `guarantee`, and the remainder is divided
-    again. The queue with the smaller fraction of its deserved share goes first; a queue that has all of it waits.
+    again. The queue with the smaller fraction of its deserved share goes first; a queue that has all of it waits. A
+    paused queue deserves no more than it holds.
 
     Jobs are admitted as long as they fit into the maximum of their queue, but they start only within its deserved
     share. A gang that needs more than that waits while other queues request their shares, even if nodes are idle: two
@@ -115,7 +116,7 @@ class Proportion(Plugin):
                 queue.figures.deserved = after
                 add(more, exceeded(after, before))
                 add(less, exceeded(before, after))
-                if not (less_equal(queue.request, after) or same(before, after)):
+                if not (less_equal(_usable(queue), after) or same(before, after)):
                     still.append(queue)
             add(less, remaining)
             left = exceeded(less, more)
@@ -128,7 +129,7 @@ class Proportion(Plugin):
         after = dict(before)
         add(after, remaining, part)
         after = cap(after, queue.figures.real_capability or NOTHING)
-        after = cap(after, queue.request, missing_is_zero=True)
+        after = cap(after, _usable(queue), missing_is_zero=True)
         return largest(after, queue.guarantee)
 
     # --- callbacks
@@ -204,3 +205,8 @@ class Proportion(Plugin):
 def same(a: Amounts, b: Amounts) -> bool:
     """Return True if amounts are exactly equal, with missing ones as zero."""
     return all(a.get(name, 0) == b.get(name, 0) for name in {**a, **b})
+
+
+def _usable(queue: Queue) -> Amounts:
+    """Return what a queue requests; of a paused queue, only what it holds, so that others can use the remainder."""
+    return queue.allocated if queue.paused else queue.request

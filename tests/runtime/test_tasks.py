@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -47,15 +45,6 @@ def test_gaps_between_what_is_in_use_are_given_back() -> None:
     assert sum(each is not None for each in blocks) == 100
 
 
-def test_buffers_reuse_the_memory_of_those_before() -> None:
-    if trimming() is None:
-        pytest.skip("the C library of this system returns memory in another way")
-    result = subprocess.run([sys.executable, "-c", BUFFERS], check=True, capture_output=True, text=True)
-    by_default, reused = map(int, result.stdout.split())
-    assert by_default > 10_000
-    assert reused < 1_000  # a buffer has 256 pages
-
-
 def test_memory_is_given_back_time_and_again() -> None:
     slept: list[float] = []
     trimmed: list[int] = []
@@ -70,23 +59,6 @@ def test_memory_is_given_back_time_and_again() -> None:
         asyncio.run(give_memory_back(Pauses(), lambda: trimmed.append(len(slept))))
     assert (slept, trimmed) == ([TRIM_SECONDS] * 3, [1, 2, 3])
     asyncio.run(give_memory_back(Pauses(), None))  # returns, as there is nothing to do
-
-
-BUFFERS = """
-import resource
-from kilauea.runtime.tasks import reuse_memory
-
-def faults():
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(100):
-        [b"x" * (1 << 20 | each) for each in range(3)]
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-print(faults())
-reuse_memory()
-print(faults())
-"""
-"""Prints how often three hundred buffers need pages of the system, by default and after the call."""
 
 
 def resident() -> int:

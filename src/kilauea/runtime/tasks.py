@@ -19,11 +19,6 @@ TURN_SECONDS = 0.0005
 YOUNG_OBJECTS = 50_000
 """New objects after which the garbage collector looks for cycles among them."""
 
-REUSED = 4 << 20
-"""Bytes up to which freed memory is reused: more than a part of a list, and as much as the largest body."""
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""Parameters of `mallopt`."""
-
 TRIM_SECONDS = 30.0
 """Seconds between two returns of free memory."""
 
@@ -59,20 +54,6 @@ async def collect_seldom_after(complete: Awaitable[Any]) -> None:
     """Reduce garbage collection once all objects have been read."""
     await complete
     collect_seldom()
-
-
-def reuse_memory() -> None:
-    """Reuse the memory of buffers, if the C library is glibc.
-
-    By default, it returns each buffer of 128 KiB or more to the system, and takes new pages for the next. For a list of
-    5,000 pods, that costs as much as the list itself.
-    """
-    try:
-        set_parameter = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError):
-        return
-    for parameter in (_TRIM_THRESHOLD, _MMAP_THRESHOLD):
-        set_parameter(parameter, REUSED)
 
 
 def trimming() -> Callable[[], object] | None:

@@ -41,7 +41,7 @@ from kilauea.runtime.cluster.aggregating import aggregating
 from kilauea.runtime.cluster.in_process import Definitions, standalone
 from kilauea.runtime.cluster.workers import Workers
 from kilauea.runtime.daemon import StartError, cannot_listen
-from kilauea.runtime.tasks import collect_seldom, give_memory_back, reuse_memory, trimming
+from kilauea.runtime.tasks import collect_seldom, give_memory_back, trimming
 
 ADMINISTRATOR = User(ADMIN, groups=(GROUP_MASTERS,))
 
@@ -126,7 +126,6 @@ async def serve(
         ending.push_async_callback(transport.close)
         ending.push_async_callback(store.close)  # ends the watches, which would delay the end of connections
         collect_seldom()
-        reuse_memory()
         try:
             await ending.enter_async_context(_own_work(api))
         except (ApiError, StorageError) as error:

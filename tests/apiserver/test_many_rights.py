@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,9 +13,9 @@ from kilauea.apiserver.access import MOST_GROUPS
 from kilauea.apiserver.heavy import Task, TooHeavy
 from kilauea.apiserver.heavy_tasks import TASKS
 from kilauea.apiserver.rbac import bindings, roles
-from kilauea.apiserver.rbac.authorizer import MOST_OF_ROLES
+from kilauea.apiserver.rbac.authorizer import MANY_BINDINGS, MOST_OF_ROLES, Action, Authorizer
 from kilauea.apiserver.rbac.records import Binding, Role, read_binding, read_role
-from kilauea.apiserver.request import GROUP_AUTHENTICATED, User
+from kilauea.apiserver.request import GROUP_AUTHENTICATED, User, make_request
 from support.api_core import MAPS, Api
 
 GROUP = "rbac.authorization.k8s.io"
@@ -110,6 +113,50 @@ def test_a_role_that_is_bound_often_is_listed_once(api: Api) -> None:
     answer = api.good("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", review, user=BOB)
     listed = [str(rule) for rule in answer["status"]["resourceRules"]]
     assert len(listed) == len(set(listed))
+
+
+def test_bindings_of_others_and_roles_bound_before_are_passed_over(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+    is_meant = bindings._Binding._is_meant
+
+    def counted(binding: Any, subject: Any, asker: bindings.Asker) -> bool:
+        compared.append(subject.name)
+        return is_meant(binding, subject, asker)
+
+    for number in range(50):
+        bind(api, f"others-{number}", "edit", *users(20))
+        bind(api, f"own-{number}", "view", ("User", "bob"), *users(5))
+    monkeypatch.setattr(bindings._Binding, "_is_meant", counted)
+    assert api.ask("DELETE", f"{MAPS}/a", user=BOB).code == 403
+    assert [name for name in compared if not name.startswith("system:")] == ["bob"]
+
+
+@pytest.mark.parametrize("path", [MAPS, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"])
+def test_decisions_among_many_bindings_are_made_in_turns(api: Api, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    for number in range(MANY_BINDINGS + 1):
+        bind(api, f"b{number}", "view", ("User", "bob"))
+    assert api.ask("GET", MAPS, user=BOB).code == 200
+    decided, reason, iteration = Counter[int](), Authorizer.reason, 0
+
+    def counted(authorizer: Authorizer, user: User, action: Action) -> str | None:
+        decided[iteration] += action.namespace == "default"
+        return reason(authorizer, user, action)
+
+    async def together() -> None:
+        nonlocal iteration
+        attributes = {"namespace": "default", "verb": "zap", "resource": "pods"}
+        body = json.dumps({"spec": {"resourceAttributes": attributes}}).encode()
+        method, data = ("GET", b"") if path == MAPS else ("POST", body)
+        asked = [make_request(method, path, {}, data, BOB) for _ in range(20)]
+        answers = asyncio.gather(*map(api.server.handle, asked))
+        while not answers.done():
+            iteration += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(Authorizer, "reason", counted)
+    api.run(together())
+    assert decided.total() == 20
+    assert max(decided.values()) == 1
 
 
 def test_roles_beyond_the_limit_are_not_looked_at(api: Api) -> None:

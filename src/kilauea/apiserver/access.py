@@ -53,14 +53,14 @@ async def self_subject_access_review(call: Call) -> ApiResponse:
     """Answer if the caller may perform an action."""
     obj = await _read(call)
     _refuse(call, [*_check_action(obj), *_check_selectors(obj), *_check_metadata(obj)])
-    return _answer(obj, _allowed(call, call.user, _action(obj)))
+    return _answer(obj, await _allowed(call, call.user, _action(obj)))
 
 
 async def subject_access_review(call: Call) -> ApiResponse:
     """Answer if another user may perform an action."""
     obj = await _read(call)
     _refuse(call, [*_check_subject(obj), *_check_metadata(obj)])
-    return _of_subject(call, obj)
+    return await _of_subject(call, obj)
 
 
 def _check_subject(obj: Object) -> list[Cause]:
@@ -107,11 +107,11 @@ def _check_selectors(obj: Object) -> Iterator[Cause]:
                 yield from check_operator(where, term, any_operator=True)
 
 
-def _of_subject(call: Call, obj: Object) -> ApiResponse:
+async def _of_subject(call: Call, obj: Object) -> ApiResponse:
     """Return the answer for another user."""
     spec = obj["spec"]
     user = User(spec.get("user") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()))
-    return _answer(obj, _allowed(call, user, _action(obj)))
+    return _answer(obj, await _allowed(call, user, _action(obj)))
 
 
 async def local_subject_access_review(call: Call) -> ApiResponse:
@@ -129,7 +129,7 @@ async def local_subject_access_review(call: Call) -> ApiResponse:
         told = _told_path(path)
         causes.append(invalid_value("spec.nonResourceAttributes", told, "disallowed on this kind of request"))
     _refuse(call, causes)
-    return _of_subject(call, obj)
+    return await _of_subject(call, obj)
 
 
 def _check_action(obj: Object) -> list[Cause]:
@@ -159,8 +159,10 @@ def _action(obj: Object) -> Action:
     return Action(path.get("verb") or "", path=path.get("path") or "")
 
 
-def _allowed(call: Call, user: User, action: Action) -> dict[str, Any]:
+async def _allowed(call: Call, user: User, action: Action) -> dict[str, Any]:
     """Return the status for a user."""
+    if call.backend.authorizer.takes_long(action.namespace):
+        await call.pause()
     reason = call.backend.authorizer.reason(user, action)
     return {"allowed": reason is not None} | ({"reason": reason} if reason else {})
 
@@ -172,6 +174,8 @@ async def self_subject_rules_review(call: Call) -> ApiResponse:
     if not namespace:
         raise status.bad_request("no namespace on request")
     obj["spec"] = {}  # the response does not repeat the spec
+    if call.backend.authorizer.takes_long(namespace):
+        await call.pause()
     resources: list[Object] = []
     paths: list[Object] = []
     for grant in call.backend.authorizer.grants(call.user, namespace):

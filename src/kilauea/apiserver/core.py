@@ -201,12 +201,12 @@ class ApiServer:
             elif request.path not in PUBLIC:
                 raise status.unauthorized()
             if request.incoming is not None:
-                self._check(request, info)
+                await self._check(request, info)
                 request.body = await request.incoming()
             if self._aggregator is not None and self._aggregator.services and request.user is not None:
                 service = self._aggregator.of_path(request.path)
                 if service is not None:  # without a seat, which a server that never responds would keep
-                    self._check(request, info)
+                    await self._check(request, info)
                     return await proxy_to_service(self._aggregator, service, request, request.user)
             if request.user is not None and GROUP_MASTERS in request.user.groups:
                 return await self._answer_now(request, info)  # exempt by a FlowSchema that never changes
@@ -233,17 +233,19 @@ class ApiServer:
 
     async def _answer_now(self, request: ApiRequest, info: RequestInfo | None) -> Answer:
         """Answer a request in its turn."""
-        self._check(request, info)
+        await self._check(request, info)
         is_passed_on = info is not None and info.subresource == "proxy"
         if (len(request.body) > LIGHT or b"&" in request.body) and not is_passed_on:
             # Aliases of YAML expand small bodies to large objects.
             await read_ahead(request, self.backend.heavy, self.backend.large_writes)
         return await self._route(request, info)
 
-    def _check(self, request: ApiRequest, info: RequestInfo | None) -> None:
+    async def _check(self, request: ApiRequest, info: RequestInfo | None) -> None:
         """Reject a caller without permission for a request (403)."""
         user = request.user
         if user is not None and GROUP_MASTERS not in user.groups:
+            if info is not None and self._authorizer.takes_long(info.namespace) and not request.is_ours:
+                await self.backend.reading_turns.pause(user.tenant)
             action = action_of(request.method, request.path, info)
             if action.verb in ("list", "watch") and not action.name and request.query:
                 action = action._replace(name=_selected_name(request))

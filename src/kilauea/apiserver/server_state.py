@@ -71,7 +71,7 @@ class ServerState:
         now: the current time in microseconds since 1970.
         rng: the random numbers for UIDs and generated names.
         logs: the output of containers; None if nothing runs them.
-        reading_turns: the turns of the steps of long lists, watches and logs.
+        reading_turns: the turns of the steps of long lists, watches and logs, and of decisions among many rights.
         connections: opens connections to containers; None if nothing runs them.
         sessions: the open connections to containers.
         ports: the open connections to ports of pods.

@@ -23,6 +23,8 @@ HISTORY_GROUP = "history.kilauea.dev"
 _LIST_JOBS = ("list", "batch.volcano.sh", "jobs")
 GROUP = "rbac.authorization.k8s.io"
 _ANY = "*"
+MANY_BINDINGS = 128
+"""Bindings of a namespace from which requests in it take turns: thousands of roles take 10 milliseconds and more."""
 MOST_OF_ROLES = 1024 * 1024
 """Bytes in JSON of the roles bound to a user in one namespace; further ones are ignored."""
 
@@ -45,11 +47,20 @@ class Action(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """A rule, the namespace of its binding (empty for all), and the reason why it applies to the user."""
+    """A rule, the binding that grants it to the user, and the namespace of that (empty for all)."""
 
     rule: PolicyRule
+    bound: Bound
     namespace: str
-    source: str
+
+    @property
+    def source(self) -> str:
+        """The reason why the rule applies to the user."""
+        kind, name = "ClusterRoleBinding", self.bound.name
+        if self.namespace:
+            kind, name = "RoleBinding", f"{name}/{self.namespace}"
+        role, who = self.bound.role, _described(self.bound.subject, self.namespace)
+        return f'{kind} "{name}" of {role.kind} "{role.name}" to {who}'
 
 
 def action_of(method: str, path: str, info: RequestInfo | None) -> Action:
@@ -66,6 +77,10 @@ class Authorizer:
         self._store = store
         self._bindings = Bindings(store)
         self._roles = Roles(store)
+
+    def takes_long(self, namespace: str) -> bool:
+        """Return True if decisions about a namespace can take milliseconds, so that they should be made in turns."""
+        return self._bindings.count(_bindings_in(namespace)) > MANY_BINDINGS
 
     def reason(self, user: User, action: Action) -> str | None:
         """Return the reason why an action is allowed (empty for masters); None if it is not."""
@@ -104,17 +119,20 @@ class Authorizer:
         for bound in self._bindings.of(asker, f"/{GROUP}/clusterrolebindings/", ""):
             found = self._role(bound.role, "")
             if found is not None:
-                yield from _granted(bound, found.role, "ClusterRoleBinding", "")
+                yield from _granted(bound, found.role, "")
+        if not namespace:
+            return
         seen: set[RoleRef] = set()
         size = 0
-        for bound in self._bindings.of(asker, f"/{GROUP}/rolebindings/{namespace}/", namespace) if namespace else ():
-            found = None if bound.role in seen else self._role(bound.role, namespace)
+        for bound in self._bindings.of(asker, _bindings_in(namespace), namespace, but=seen):
             seen.add(bound.role)
-            size += found.size if found is not None else 0
+            found = self._role(bound.role, namespace)
+            if found is None:
+                continue
+            size += found.size
             if size > MOST_OF_ROLES:
                 return
-            if found is not None:
-                yield from _granted(bound, found.role, "RoleBinding", namespace)
+            yield from _granted(bound, found.role, namespace)
 
     def role(self, reference: RoleRef, namespace: str) -> Role | None:
         """Return the role that a binding names."""
@@ -130,13 +148,15 @@ class Authorizer:
         return self._roles.get(f"/{GROUP}/{where}")
 
 
-def _granted(bound: Bound, role: Role, kind: str, namespace: str) -> Iterator[Grant]:
+def _bindings_in(namespace: str) -> str:
+    """Return the prefix of the role bindings of a namespace."""
+    return f"/{GROUP}/rolebindings/{namespace}/"
+
+
+def _granted(bound: Bound, role: Role, namespace: str) -> Iterator[Grant]:
     """Yield the rules that a binding grants."""
-    name = f"{bound.name}/{namespace}" if namespace else bound.name
-    who = _described(bound.subject, namespace)
-    source = f'{kind} "{name}" of {bound.role.kind} "{role.metadata.name}" to {who}'
     for rule in role.rules or ():
-        yield Grant(rule, namespace, source)
+        yield Grant(rule, bound, namespace)
 
 
 def _meant(action: Action) -> Action:

@@ -1,15 +1,15 @@
 """The bindings of a user, found without reading all bindings of a namespace for each request.
 
 Administrators of a namespace may create thousands of bindings with ten thousand subjects each. Each version of a
-binding is read once. If it has many subjects, only a hash of each is kept, and it is read again for a user who may be
-among them.
+binding is read once. Users are looked up by the hashes of subjects. If there are many, only these are kept, and the
+binding is read again for a user who may be among them.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterator
 from typing import NamedTuple
 
 from kilauea.apiserver.rbac.records import RoleRef, Subject, read_binding
@@ -30,14 +30,14 @@ class Asker(NamedTuple):
 
     user: User
     groups: frozenset[str]
-    hashes: tuple[int, ...]
+    hashes: frozenset[int]
 
     @classmethod
     def of(cls, user: User) -> Asker:
         """Return the asker for a user."""
         groups = frozenset(user.groups)
         words = [("User", user.name), ("ServiceAccount", user.name), *(("Group", each) for each in groups)]
-        return cls(user, groups, tuple(map(hash, words)))
+        return cls(user, groups, frozenset(map(hash, words)))
 
 
 class Bound(NamedTuple):
@@ -60,16 +60,21 @@ class Bindings:
         """Return the number of prefixes whose bindings are cached."""
         return len(self._read)
 
-    def of(self, asker: Asker, prefix: str, namespace: str) -> Iterator[Bound]:
+    def count(self, prefix: str) -> int:
+        """Return the number of bindings under a prefix when they were last read."""
+        return len(self._read.get(prefix, (-1, ()))[1])
+
+    def of(self, asker: Asker, prefix: str, namespace: str, but: Container[RoleRef] = ()) -> Iterator[Bound]:
         """Yield the bindings of a user, by name.
 
         Args:
             asker: the user.
             prefix: the prefix of the keys of the bindings.
             namespace: the namespace of the bindings; empty for cluster role bindings.
+            but: roles to skip, which may grow meanwhile.
         """
         for binding in self._known(prefix, namespace):
-            subject = binding.subject_of(asker)
+            subject = None if binding.role in but else binding.subject_of(asker)
             if subject is not None:
                 yield Bound(binding.name, binding.role, subject)
 
@@ -102,7 +107,7 @@ class Bindings:
 class _Binding:
     """One version of a binding."""
 
-    __slots__ = ("_few", "_found", "_hashes", "_key", "_namespace", "_store", "name", "revision", "role")
+    __slots__ = ("_few", "_found", "_hashes", "_key", "_namespace", "_store", "_words", "name", "revision", "role")
 
     def __init__(self, store: Store, key: str, namespace: str) -> None:
         stored = store.get(key)
@@ -112,13 +117,15 @@ class _Binding:
         self.revision, self.name, self.role = stored.revision, binding.metadata.name, binding.role_ref
         subjects = binding.subjects or ()
         self._few = subjects if len(subjects) <= FEW else None
-        self._hashes = array("q", () if self._few is not None else sorted({self._hash(each) for each in subjects}))
+        hashes = frozenset(map(self._hash, subjects))
+        self._words = hashes if self._few is not None else frozenset[int]()
+        self._hashes = array("q", () if self._few is not None else sorted(hashes))
         self._found: dict[tuple[str, tuple[str, ...]], Subject | None] = {}
 
     def subject_of(self, asker: Asker) -> Subject | None:
         """Return the first subject that matches the user or a group of the user."""
         if self._few is not None:
-            return self._first(self._few, asker)
+            return None if self._words.isdisjoint(asker.hashes) else self._first(self._few, asker)
         if not any(self._has(each) for each in asker.hashes):
             return None
         who = (asker.user.name, asker.user.groups)

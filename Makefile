@@ -33,7 +33,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Each of the two has tests that stand together, so that it needs few servers twice; the one that ends first takes half
 # of what the other has left.
 PYTEST_ON_TWO := $(BIN)/pytest -n 2 --dist worksteal
-# Tests that start clusters spend a fifth of their time waiting, so a third worker keeps two processors busy.
+# Tests that start servers or clusters spend a fifth of their time waiting, so a third worker keeps two processors busy.
 PYTEST_ON_THREE := $(BIN)/pytest -n 3 --dist worksteal
 # Extras stay in the pins: without them, pip before 23.3 tries the newest version of `coverage[toml]`, whose hash is unknown.
 COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes --allow-unsafe --no-strip-extras \
@@ -101,7 +101,7 @@ demo: install
 test: install
 	@$(MAKE) --no-print-directory --jobs 2 checks $(CLIENT_STAMPS)
 	@echo "test: tests"
-	@$(PYTEST_ON_TWO) -m 'not slow' $(LONG:%=--ignore=%) $(PYTEST_FLAGS)
+	@$(PYTEST_ON_THREE) -m 'not slow' $(LONG:%=--ignore=%) $(PYTEST_FLAGS)
 
 checks: install
 	@echo "test: format"

@@ -4,7 +4,7 @@ What:
     Computes each queue's deserved share in every session. The total of the cluster is divided by weight; no queue gets
     more than it requests or than its `capability`, none gets less than its `guarantee`, and the remainder is divided
     again. The queue with the smaller fraction of its deserved share goes first; a queue that has all of it waits. A
-    paused queue deserves no more than it holds.
+    paused queue deserves at most what it holds.
 
     Jobs are admitted as long as they fit into the maximum of their queue, but they start only within its deserved
     share. A gang that needs more than that waits while other queues request their shares, even if nodes are idle: two

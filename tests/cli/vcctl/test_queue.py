@@ -12,7 +12,7 @@ import yaml
 from cluster.api_process import Server, running_server
 from kilauea.api.kinds import COMMANDS, POD_GROUPS, QUEUES
 from kilauea.cli.vcctl.queue_list import Entry
-from kilauea.cli.vcctl.queue_tree import forest
+from kilauea.cli.vcctl.queue_tree import LINES, drawn, forest
 from support.vcctl_runs import GOLDEN, Console, Objects, compare, data
 
 Obj = dict[str, Any]
@@ -190,7 +190,15 @@ def test_a_queue_is_paused_and_resumed(console: Console, objects: Objects) -> No
 @pytest.mark.parametrize(("state", "shown"), [("Open", "Paused"), ("Closing", "Closing"), ("", "")])
 def test_tables_show_that_an_open_queue_is_paused(state: str, shown: str) -> None:
     paused = {"metadata": {"name": "q", "annotations": {"kilauea.dev/paused": "true"}}, "status": {"state": state}}
-    assert Entry(paused, {}).shown_state == shown
+    assert Entry(paused, {}).shown_state() == shown
+
+
+def test_the_tree_shows_queues_below_a_paused_one_as_paused() -> None:
+    up, low = queue("up"), queue("low", "up")
+    up["metadata"]["annotations"] = {"kilauea.dev/paused": "true"}
+    entries = [Entry({**each, "status": {"state": "Open"}}, {}) for each in (queue("root", ""), up, low)]
+    lines = drawn({"": forest(entries).roots}, LINES, False)
+    assert [line.split()[-8] for line in lines[1:]] == ["Open", "Paused", "Paused"]
 
 
 def test_delete_with_cascade_deletes_leaves_first(console: Console, objects: Objects) -> None:

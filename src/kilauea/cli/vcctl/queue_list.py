@@ -50,10 +50,9 @@ class Entry(NamedTuple):
         """The state; empty before the controller has set it."""
         return str(part(self.queue, "status", "state") or "")
 
-    @property
-    def shown_state(self) -> str:
-        """The state in tables: `Paused` for an open queue that is paused itself."""
-        return "Paused" if self.state == "Open" and is_paused(self.queue) else self.state
+    def shown_state(self, *, below_paused: bool = False) -> str:
+        """The state in tables: `Paused` for an open queue that is paused, or below a paused one as far as is known."""
+        return "Paused" if self.state == "Open" and (below_paused or is_paused(self.queue)) else self.state
 
 
 async def read_queues(api: Api, named: str = "") -> list[Entry]:
@@ -82,7 +81,7 @@ def queue_row(entry: Entry, form: Sequence[Column] = COLUMNS) -> list[str]:
     cells = {
         "Name": entry.name,
         "Weight": str(spec.get("weight", 0)),
-        "State": entry.shown_state,
+        "State": entry.shown_state(),
         "Parent": str(spec.get("parent") or ""),
         "Priority": str(spec.get("priority") or 0),
         **{phase: str(entry.counts.get(phase, 0)) for phase in PHASES},

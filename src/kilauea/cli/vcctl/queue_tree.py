@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kilauea.cli.vcctl.queue_list import PHASES, RESOURCES, Entry, amounts_text, queue_data, resources_of
+from kilauea.cli.vcctl.queue_list import PHASES, RESOURCES, Entry, amounts_text, is_paused, queue_data, resources_of
 from kilauea.cli.vcctl.tables import Table, fitting
 
 HEADING = ("NAME", "STATE", "WEIGHT", "PRIORITY", *(phase.upper() for phase in PHASES))
@@ -143,17 +143,20 @@ def drawn(tops: Mapping[str, Sequence[Node]], marks: Marks, resources: bool) -> 
     return lines
 
 
-def _rows(node: Node, before: str, below: str, marks: Marks, resources: bool) -> Iterator[list[str]]:
+def _rows(
+    node: Node, before: str, below: str, marks: Marks, resources: bool, *, below_paused: bool = False
+) -> Iterator[list[str]]:
     entry = node.entry
+    paused = below_paused or is_paused(entry.queue)
     spec = entry.queue.get("spec") or {}
-    figures = [entry.shown_state, str(spec.get("weight", 0)), str(spec.get("priority") or 0)]
+    figures = [entry.shown_state(below_paused=paused), str(spec.get("weight", 0)), str(spec.get("priority") or 0)]
     counts = [str(node.counts.get(phase, 0)) for phase in PHASES]
     amounts = [amounts_text(resources_of(entry.queue)[name]) for name in RESOURCES if resources]
     yield [before + entry.name, *figures, *counts, *amounts]
     for child in node.children:
         last = child is node.children[-1]
         mark, space = (marks.last, marks.below_last) if last else (marks.child, marks.below)
-        yield from _rows(child, below + mark, below + space, marks, resources)
+        yield from _rows(child, below + mark, below + space, marks, resources, below_paused=paused)
 
 
 # --- for programs

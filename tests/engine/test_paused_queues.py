@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kilauea.api.meta import Object
 from kilauea.engine.events import Changed
 from support.builders import (
     Data,
+    Objects,
     best_effort,
     binds,
     build,
@@ -37,9 +40,9 @@ FORMS = {
 }
 
 
-def paused(name: str, value: str = "true", **more: object) -> Object:
+def paused(name: str, value: str = "true", **more: Any) -> Object:
     """A queue with the annotation."""
-    data = manifest(queue(name, **more))  # type: ignore[arg-type]
+    data = manifest(queue(name, **more))
     data["metadata"]["annotations"] = {"kilauea.dev/paused": value}
     return build(data)
 
@@ -86,8 +89,8 @@ def test_root_pauses_everything() -> None:
 
 
 def test_it_neither_preempts_nor_reclaims_and_may_lose_what_it_borrowed() -> None:
-    lender = {"deserved": {"cpu": 4}}
-    full = [node("n1", cpu=4), gang("held", 4, 1, queue="b", node="n1", phase="Running")]
+    lender: Data = {"deserved": {"cpu": 4}}
+    full: list[Objects] = [node("n1", cpu=4), gang("held", 4, 1, queue="b", node="n1", phase="Running")]
     wants = gang("wants", 2, queue="a", phase="Inqueue")
     borrowed = queue("b", deserved={"cpu": 0})
     form = FORMS["capacity"]
@@ -97,7 +100,7 @@ def test_it_neither_preempts_nor_reclaims_and_may_lose_what_it_borrowed() -> Non
 
 
 def test_with_proportion_others_may_have_what_a_paused_queue_cannot_use() -> None:
-    objects = [node("n1", cpu=8), queue("b"), gang("a", 8, 1, queue="a"), gang("b", 8, 1, queue="b")]
+    objects: list[Objects] = [node("n1", cpu=8), queue("b"), gang("a", 8, 1, queue="a"), gang("b", 8, 1, queue="b")]
     assert len(binds(plan_of(*objects, queue("a"), conf=FORMS["proportion"]))) == 8
     bound = binds(plan_of(*objects, paused("a"), conf=FORMS["proportion"]))
     assert set(bound) == {f"b-w-{number}" for number in range(8)}

@@ -165,7 +165,10 @@ class Stage:
         if doc["kind"] == "Node":
             spec = {"unschedulable": None, "taints": None, **spec}
             self._patch(_address(doc), {"metadata": {"annotations": {NODE_STATE: None}}})
-        self._patch(_address(doc), {"spec": spec, "metadata": {"labels": doc["metadata"].get("labels")}})
+        metadata = {"labels": None} | {
+            key: doc["metadata"][key] for key in ("labels", "annotations") if key in doc["metadata"]
+        }
+        self._patch(_address(doc), {"spec": spec, "metadata": metadata})
 
     def _delete(self, doc: Doc, wait: bool = False) -> None:
         body = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}

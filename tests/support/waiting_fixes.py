@@ -26,7 +26,7 @@ def fix(docs: list[Doc], change: Doc) -> None:
     if what in ("queue", "open"):
         docs[:] = [d for d in docs if (d["kind"], d["metadata"]["name"]) != ("Queue", name)] + [queue(name)]
     elif what == "resume":
-        the(docs, "Queue", name)["metadata"]["annotations"] = {}
+        the(docs, "Queue", name)["metadata"]["annotations"] = {"kilauea.dev/paused": "false"}
     elif what == "leaf":
         the(docs, "PodGroup", "j")["spec"]["queue"] = name
     elif what == "ready":

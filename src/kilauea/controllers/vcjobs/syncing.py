@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from kilauea.api.job_plugins import unknown_arguments
 from kilauea.api.kinds import POD_GROUPS, PRIORITY_CLASSES, QUEUES, VC_JOBS
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Record, View, key_of
+from kilauea.api.unserved import NO_SCHEDULER
 from kilauea.controllers.objects import annotations_of, is_going, retry_delay, spec_of, status_of, uid_of
-from kilauea.controllers.unserved import NO_SCHEDULER
 from kilauea.controllers.vcjobs import status
 from kilauea.controllers.vcjobs.counting import count, next_phase
 from kilauea.controllers.vcjobs.groups import group_changes, group_of

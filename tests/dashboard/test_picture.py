@@ -172,6 +172,13 @@ def test_an_object_that_cannot_be_read_is_counted_and_the_others_are_shown() -> 
     assert not picture.queues.unread
 
 
+def test_an_open_queue_that_is_paused_is_shown_as_paused() -> None:
+    picture, paused = Picture(), queue("a")
+    paused["metadata"]["annotations"] = {"kilauea.dev/paused": "true"}
+    tell(picture.queues, paused, queue("b"))
+    assert {each.name: each.state for each in picture.queues} == {"a": "Paused", "b": "Open"}
+
+
 def test_a_kind_that_may_not_be_listed_is_empty_and_says_so() -> None:
     picture = Picture()
     tell(picture.nodes, node("a"))

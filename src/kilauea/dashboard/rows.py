@@ -303,7 +303,7 @@ class Queue(NamedTuple):
     Attributes:
         name: its name.
         parent: the queue above it; empty for the root.
-        state: `Open`, `Closed`, `Closing` or `Unknown`.
+        state: `Open`, `Paused`, `Closed`, `Closing` or `Unknown`.
         weight: its weight.
         priority: its priority.
         guarantee: guaranteed amounts.

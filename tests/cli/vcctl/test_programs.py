@@ -15,7 +15,6 @@ from kilauea.cli.vcctl.options import flag, name, number, text
 from support.vcctl_runs import PROGRAMS, Console
 
 NOWHERE = Console(Path("no-such-kubeconfig"))
-ACTIONS = "valid actions are open, close and update; Kilauea adds pause and resume"
 AMOUNT = "use a number with an optional suffix such as 500m, 2, 1.5Gi"
 LEAF_NAME = "job name (specified by --name or -N) is mandatory to view a particular job"
 UPDATE = "when update queue q, weight must be specified, the value must be greater than 0"
@@ -46,7 +45,7 @@ CANNOT = [
     (
         "vcctl queue operate -n q -a x",
         "operate queue",
-        f"action x invalid, {ACTIONS}",
+        "action x invalid, valid actions are open, close and update",
     ),
     ("vcctl queue operate -n q -a update", "operate queue", UPDATE),
     ("vcctl jobflow create", "create jobflow", "failed to read file, err: open : no such file or directory"),

@@ -52,8 +52,7 @@ async def operate(
         if not patch or weight < 0:
             raise CommandError(f"when update queue {name}, weight must be specified, the value must be greater than 0")
     elif action not in ("open", "close", "pause", "resume"):
-        valid = "valid actions are open, close and update; Kilauea adds pause and resume"
-        raise CommandError(f"action {action} invalid, {valid}")
+        raise CommandError(f"action {action} invalid, valid actions are open, close and update")  # as in Volcano
     async with cluster.connect() as api:
         if action == "update":
             await update(api, name, patch)

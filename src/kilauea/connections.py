@@ -24,7 +24,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from types import TracebackType
 from typing import Any, Self
 
@@ -46,8 +45,11 @@ QUIET_SECONDS = 60.0
 """Seconds for which that failure is not logged again."""
 BACKLOG = 1024
 """Connections that may wait to be accepted; a client beyond them tries again after a second."""
-ACCEPTED = 4
-"""Connections to accept before others have a turn: each needs milliseconds of CPU time to begin TLS."""
+ACCEPTED = 8
+"""Connections to accept in an iteration of the loop: each needs milliseconds of CPU time to begin TLS.
+
+With one, a client waits for as many iterations as others connect before it, which takes seconds in a busy server.
+"""
 
 log = logging.getLogger(__name__)
 
@@ -250,9 +252,7 @@ class Listening:
 
     async def _accept(self, listening: socket.socket) -> None:
         loop, said = asyncio.get_running_loop(), -math.inf
-        for number in count(1):
-            if number % ACCEPTED == 0:
-                await asyncio.sleep(0)  # `sock_accept` does not wait while clients do
+        while True:
             try:
                 client, _ = await loop.sock_accept(listening)
             except ConnectionError:  # the client has gone already
@@ -263,8 +263,15 @@ class Listening:
                     said = now
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            client.setblocking(False)
-            self._take_in(client)
+            self._begin(client)
+            with suppress(OSError):  # no more clients; what else is wrong, the next one shows
+                for _ in range(ACCEPTED - 1):
+                    self._begin(listening.accept()[0])
+            await asyncio.sleep(0)  # `sock_accept` may not wait while there are clients
+
+    def _begin(self, client: socket.socket) -> None:
+        client.setblocking(False)
+        self._take_in(client)
 
 
 async def listening_sockets(host: str | None, port: int) -> list[socket.socket]:

@@ -263,13 +263,13 @@ class Listening:
                     said = now
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            self._begin(client)
+            self._hand_over(client)
             with suppress(OSError):  # no more clients; what else is wrong, the next one shows
                 for _ in range(ACCEPTED - 1):
-                    self._begin(listening.accept()[0])
+                    self._hand_over(listening.accept()[0])
             await asyncio.sleep(0)  # `sock_accept` may not wait while there are clients
 
-    def _begin(self, client: socket.socket) -> None:
+    def _hand_over(self, client: socket.socket) -> None:
         client.setblocking(False)
         self._take_in(client)
 

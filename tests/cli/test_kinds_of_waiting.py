@@ -29,10 +29,12 @@ from support.waiting_objects import (
     node,
     nodes,
     one_by_one,
+    paused,
     queue,
     running,
     suspended,
     volume,
+    waiting,
     web,
 )
 
@@ -136,7 +138,11 @@ def phase(of: str) -> Doc:
 def processed() -> list[Doc]:
     """A job of another scheduler, which has no room for its pod."""
     pod = alone("default")
-    pod["metadata"] = {"name": "j-w-0", "namespace": "default", "annotations": {"scheduling.k8s.io/group-name": "j"}}
+    pod["metadata"] = {
+        "name": "j-w-0",
+        "namespace": "default",
+        "annotations": {"scheduling.k8s.io/group-name": "j-default-j"},
+    }
     pod["spec"]["schedulerName"] = "bogus"
     pod["status"] = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
     return [job(schedulerName="bogus"), pod]
@@ -179,8 +185,8 @@ def processed() -> list[Doc]:
         ("job j -n team", [job()], 1, "job team/j does not exist; did you mean 'default/j'?"),
         ("job other", [job()], 1, "job default/other does not exist, or has no pods"),
         ("pod j-w-0", [job(schedulerName="bogus")], 0, 'schedulerName is "bogus", and this scheduler serves'),
-        ("pod j-w-0", processed(), 0, 'schedulerName is "bogus", a scheduler that runs: its events on the pods'),
-        ("job j", processed(), 0, 'schedulerName is "bogus", a scheduler that runs: its events on the pods'),
+        ("pod j-w-0", processed(), 0, 'schedulerName is "bogus", which has processed the pods'),
+        ("job j", processed(), 0, 'schedulerName is "bogus", which has processed the pods'),
         ("queue defualt", [job()], 1, "queue defualt does not exist; did you mean 'default'?"),
         ("node n9", [job()], 1, "node n9 does not exist"),
         ("jbo j", [job()], 2, "kind 'jbo' cannot be explained; did you mean 'job'?"),
@@ -284,3 +290,11 @@ def test_a_minimum_from_an_annotation_is_lowered_there_too(tmp_path: Path) -> No
     assert "also in annotation scheduling.volcano.sh/group-min-member of its workload" in " ".join(
         result.stdout.split()
     )
+
+
+def test_a_queue_that_is_paused_twice_is_resumed_twice(tmp_path: Path) -> None:
+    queues = [paused(queue("up")), paused(queue("q", parent="up"))]
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all([*nodes(), *queues, *waiting(2, queue="q")]))
+    result = CliRunner().invoke(main, ["explain", "podgroup", "j", "-f", str(tmp_path / "objects.yaml")])
+    commands = (f"resume queue {name} (`vcctl queue operate -n {name} -a resume`)" for name in ("up", "q"))
+    assert f"Smallest change that admits it: {', and '.join(commands)}." in result.stdout

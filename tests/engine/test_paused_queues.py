@@ -99,6 +99,19 @@ def test_it_neither_preempts_nor_reclaims_and_may_lose_what_it_borrowed() -> Non
     assert plan_of(*full, paused("b", deserved={"cpu": 0}), queue("a", **lender), wants, conf=form).evictions
 
 
+def test_no_room_is_kept_for_a_paused_queue() -> None:
+    form = conf("enqueue, allocate, reclaim", ["gang", "priority"], ["predicates", "capacity"])
+    objects: list[Objects] = [
+        node("n1", cpu=4),
+        queue("b", deserved={"cpu": 0}),
+        gang("held", 2, 1, queue="b", node="n1", phase="Running"),
+        gang("more", 2, queue="b"),
+        gang("wants", 3, queue="a"),
+    ]
+    assert "more-w-0" not in binds(plan_of(*objects, queue("a", deserved={"cpu": 4}), conf=form))
+    assert "more-w-0" in binds(plan_of(*objects, paused("a", deserved={"cpu": 4}), conf=form))
+
+
 def test_with_proportion_others_may_have_what_a_paused_queue_cannot_use() -> None:
     objects: list[Objects] = [node("n1", cpu=8), queue("b"), gang("a", 8, 1, queue="a"), gang("b", 8, 1, queue="b")]
     assert len(binds(plan_of(*objects, queue("a"), conf=FORMS["proportion"]))) == 8

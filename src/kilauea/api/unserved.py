@@ -14,9 +14,9 @@ def left_to(scheduler: str, served: Collection[str], *, runs: bool = False) -> s
     Args:
         scheduler: its name.
         served: the names that this scheduler serves.
-        runs: True if the other scheduler is known to run.
+        runs: True if the other scheduler has processed them.
     """
     if runs:
-        return f'schedulerName is "{scheduler}", a scheduler that runs: its events on the pods say why they wait'
+        return f'schedulerName is "{scheduler}", which has processed the pods: its events on them say why they wait'
     names = ", ".join(sorted(served))
     return f'schedulerName is "{scheduler}", and this scheduler serves {names}; run the other one, or correct the name'

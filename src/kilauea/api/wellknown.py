@@ -1,5 +1,7 @@
 """Well-known labels, annotations and names of Volcano and Kubernetes."""
 
+from collections.abc import Mapping
+
 GROUP_NAME = "scheduling.k8s.io/group-name"
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 TASK_ROLE = "volcano.sh/task-spec"
@@ -78,3 +80,8 @@ def parse_bool(text: str | None) -> bool | None:
     if text in TRUE_WORDS:
         return True
     return False if text in FALSE_WORDS else None
+
+
+def is_paused(annotations: Mapping[str, str] | None) -> bool:
+    """Return True if a queue with these annotations is paused itself."""
+    return parse_bool((annotations or {}).get(PAUSED)) is True

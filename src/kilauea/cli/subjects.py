@@ -130,7 +130,7 @@ def _without_pods(what: Subject, key: str, cluster: Cluster, state: ClusterState
     pods = [pod for pod in _pods(cluster.objects) if any(_owned(pod, OWNERS[what.kind], owner) for owner in owners)]
     foreign = [pod for pod in pods if (pod.spec.scheduler_name or "") not in state.scheduler_names]
     if foreign:
-        raise _left_to_other(f"{what.kind} {key}", foreign[0], cluster, state)
+        raise _left_to_other(f"{what.kind} {key}", foreign[0], state)
     if pods:
         raise _ungrouped(what, key, pods[0].key, state)
     refused = (cluster.refused_pods.get(f"{OWNERS.get(what.kind, '')} {owner}") for owner in owners)
@@ -146,14 +146,13 @@ def _pods(objects: Iterable[Object]) -> list[Pod]:
     return sorted((obj for obj in objects if isinstance(obj, Pod)), key=lambda pod: pod.key)
 
 
-def _left_to_other(name: str, pod: Pod, cluster: Cluster, state: ClusterState) -> Answered:
-    """The answer for an object whose pods wait for another scheduler."""
+def _left_to_other(name: str, pod: Pod, state: ClusterState) -> Answered:
+    """The answer for an object whose pod waits for another scheduler."""
     from kilauea.api.unserved import left_to
-    from kilauea.simulator.scenario import running_schedulers
+    from kilauea.simulator.scenario import is_processed
 
-    scheduler = pod.spec.scheduler_name or ""
-    runs = scheduler in running_schedulers(_pods(cluster.objects))
-    return Answered(f"{name} waits for another scheduler: {left_to(scheduler, state.scheduler_names, runs=runs)}")
+    why = left_to(pod.spec.scheduler_name or "", state.scheduler_names, runs=is_processed(pod))
+    return Answered(f"{name} waits for another scheduler: {why}")
 
 
 def _of_pod(key: str, cluster: Cluster, state: ClusterState) -> str:
@@ -161,7 +160,7 @@ def _of_pod(key: str, cluster: Cluster, state: ClusterState) -> str:
     if task is None:
         written = next((pod for pod in _pods(cluster.objects) if pod.key == key), None)
         if written is not None and written.spec.scheduler_name:
-            raise _left_to_other(f"pod {key}", written, cluster, state)
+            raise _left_to_other(f"pod {key}", written, state)
         return _missing(Subject("pod", key), key, list(state.tasks))[0]
     if task.group not in state.jobs:
         raise _ungrouped(Subject("pod", key), key, key, state)

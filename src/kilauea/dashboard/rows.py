@@ -16,7 +16,7 @@ from kilauea.api.meta import ObjectMeta, OwnerReference, ResourceMap, Wire
 from kilauea.api.ports import Key
 from kilauea.api.quantity import QuantityError, resource_amounts
 from kilauea.api.times import parse_time
-from kilauea.api.wellknown import DEFAULT_QUEUE, GROUP_NAME, PAUSED, ROOT_QUEUE, TASK_ROLE, parse_bool
+from kilauea.api.wellknown import DEFAULT_QUEUE, GROUP_NAME, ROOT_QUEUE, TASK_ROLE, is_paused
 from kilauea.engine.model.hypernodes import Domain, domain_of
 from kilauea.engine.model.task_specs import requests_of
 
@@ -323,10 +323,6 @@ class Queue(NamedTuple):
     allocated: Amounts
 
 
-def _is_paused(queue: scheduling.Queue) -> bool:
-    return parse_bool(queue.annotations.get(PAUSED)) is True
-
-
 def queue(found: scheduling.Queue) -> Queue:
     """The row of a queue."""
     spec = found.spec or scheduling.QueueSpec()
@@ -335,7 +331,7 @@ def queue(found: scheduling.Queue) -> Queue:
     return Queue(
         name,
         "" if name == ROOT_QUEUE else spec.parent or ROOT_QUEUE,
-        "Paused" if status.state == "Open" and _is_paused(found) else status.state or "Unknown",
+        "Paused" if status.state == "Open" and is_paused(found.annotations) else status.state or "Unknown",
         spec.weight or 0,
         spec.priority or 0,
         amounts_of(spec.guarantee.resource if spec.guarantee else None),

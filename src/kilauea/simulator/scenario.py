@@ -49,7 +49,7 @@ class Unserved(NamedTuple):
     Attributes:
         scheduler: the name of the scheduler.
         pods: the number of pods.
-        runs: True if the scheduler has processed some pod of the cluster.
+        runs: True if the scheduler has processed one of them.
     """
 
     scheduler: str
@@ -137,22 +137,16 @@ def build_state(
 def unserved(objects: Iterable[Object], served: Collection[str]) -> dict[str, Unserved]:
     """Return the pods that wait for a scheduler which is not simulated, by pod group."""
     out: dict[str, Unserved] = {}
-    pods = [obj for obj in objects if isinstance(obj, Pod)]
-    running = running_schedulers(pods)
-    for pod in pods:
+    for pod in (obj for obj in objects if isinstance(obj, Pod)):
         scheduler, ended = pod.spec.scheduler_name, pod.status is not None and pod.status.phase in ENDED
         if scheduler and scheduler not in served and not pod.spec.node_name and not ended:
             key = named_group(pod) or pod.key
-            out[key] = Unserved(scheduler, out[key].pods + 1 if key in out else 1, scheduler in running)
+            before = out.get(key, Unserved(scheduler, 0, runs=False))
+            out[key] = Unserved(scheduler, before.pods + 1, before.runs or is_processed(pod))
     return out
 
 
-def running_schedulers(pods: Iterable[Pod]) -> set[str]:
-    """Return the names of schedulers that have processed some pod."""
-    return {pod.spec.scheduler_name or "" for pod in pods if _is_processed(pod)}
-
-
-def _is_processed(pod: Pod) -> bool:
+def is_processed(pod: Pod) -> bool:
     """Return True if a scheduler has set the condition of a pod."""
     conditions = pod.status.conditions if pod.status is not None else None
     return any(each.type == "PodScheduled" and each.reason != NO_SCHEDULER for each in conditions or ())

@@ -35,6 +35,7 @@ from kilauea.engine.events import Changed, Event, Gone
 from kilauea.engine.explain.group import Change, Explanation
 from kilauea.engine.model.cards import CARD, EITHER
 from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.queues import pausing
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
@@ -216,9 +217,8 @@ class WhatIf:
         """Create the group's queue, or open or resume it."""
         name = self._job.queue
         known = self._state.queues.get(name)
-        pausing = self._objects.get(("Queue", known.paused)) if known is not None else None
-        if isinstance(pausing, Queue):
-            return Change("resume", pausing.name, "", 1) if self._admitted([remedies.resumed(pausing)]) else None
+        if known is not None and known.paused:
+            return self._resume(known.name)
         if known is not None and known.open:
             return None
         spec = QueueSpec(weight=1)
@@ -227,6 +227,17 @@ class WhatIf:
             spec = made.spec
         queue = Queue("scheduling.volcano.sh/v1beta1", "Queue", ObjectMeta(name=name), spec, QueueStatus("Open"))
         return Change("queue" if known is None else "open", name, "", 1) if self._admitted([queue]) else None
+
+    def _resume(self, name: str) -> Change | None:
+        """Resume the queue and those above it, as far as they are paused."""
+        paused: list[Queue] = []
+        change: Change | None = None
+        for above in pausing(name, self._state.queues):
+            made = self._objects.get(("Queue", above))
+            assert isinstance(made, Queue)
+            paused.append(remedies.resumed(made))
+            change = Change("resume", above, "", 1, also=change)
+        return change if self._admitted(paused) else None
 
     def _leaf(self, explanation: Explanation) -> Change | None:
         """Move the group from a queue with children to one below it."""

@@ -107,7 +107,7 @@ class Bindings:
 class _Binding:
     """One version of a binding."""
 
-    __slots__ = ("_few", "_found", "_hashes", "_key", "_namespace", "_store", "_words", "name", "revision", "role")
+    __slots__ = ("_few", "_few_hashes", "_found", "_hashes", "_key", "_namespace", "_store", "name", "revision", "role")
 
     def __init__(self, store: Store, key: str, namespace: str) -> None:
         stored = store.get(key)
@@ -118,14 +118,14 @@ class _Binding:
         subjects = binding.subjects or ()
         self._few = subjects if len(subjects) <= FEW else None
         hashes = frozenset(map(self._hash, subjects))
-        self._words = hashes if self._few is not None else frozenset[int]()
+        self._few_hashes = hashes if self._few is not None else frozenset[int]()
         self._hashes = array("q", () if self._few is not None else sorted(hashes))
         self._found: dict[tuple[str, tuple[str, ...]], Subject | None] = {}
 
     def subject_of(self, asker: Asker) -> Subject | None:
         """Return the first subject that matches the user or a group of the user."""
         if self._few is not None:
-            return None if self._words.isdisjoint(asker.hashes) else self._first(self._few, asker)
+            return None if self._few_hashes.isdisjoint(asker.hashes) else self._first(self._few, asker)
         if not any(self._has(each) for each in asker.hashes):
             return None
         who = (asker.user.name, asker.user.groups)

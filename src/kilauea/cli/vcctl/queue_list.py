@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kilauea.api.kinds import POD_GROUPS, QUEUES
 from kilauea.api.ports import ApiError, Key, Obj
-from kilauea.api.wellknown import DEFAULT_QUEUE, PAUSED, ROOT_QUEUE, parse_bool
+from kilauea.api.wellknown import DEFAULT_QUEUE, ROOT_QUEUE, is_paused
 from kilauea.cli.vcctl.cluster import objects
 from kilauea.cli.vcctl.command import CommandError
 from kilauea.cli.vcctl.tables import Column, fitting, part
@@ -50,9 +50,14 @@ class Entry(NamedTuple):
         """The state; empty before the controller has set it."""
         return str(part(self.queue, "status", "state") or "")
 
+    @property
+    def paused(self) -> bool:
+        """True if it is paused itself, and with it the queues below it."""
+        return is_paused(self.queue["metadata"].get("annotations"))
+
     def shown_state(self, *, below_paused: bool = False) -> str:
         """The state in tables: `Paused` for an open queue that is paused, or below a paused one as far as is known."""
-        return "Paused" if self.state == "Open" and (below_paused or is_paused(self.queue)) else self.state
+        return "Paused" if self.state == "Open" and (below_paused or self.paused) else self.state
 
 
 async def read_queues(api: Api, named: str = "") -> list[Entry]:
@@ -68,11 +73,6 @@ async def read_queues(api: Api, named: str = "") -> list[Entry]:
         phase = part(group, "status", "phase") or "Pending"
         counts.setdefault(part(group, "spec", "queue") or DEFAULT_QUEUE, Counter())[phase] += 1
     return [Entry(queue, counts.get(queue["metadata"]["name"], {})) for queue in queues]
-
-
-def is_paused(queue: Obj) -> bool:
-    """Return True if a queue is paused itself, and with it the queues below it."""
-    return parse_bool(part(queue, "metadata", "annotations", PAUSED)) is True
 
 
 def queue_row(entry: Entry, form: Sequence[Column] = COLUMNS) -> list[str]:
@@ -112,7 +112,7 @@ def queue_data(entry: Entry) -> dict[str, Any]:
     return {
         "name": entry.name,
         "state": entry.state,
-        "paused": is_paused(entry.queue),
+        "paused": entry.paused,
         "weight": spec.get("weight", 0),
         "priority": spec.get("priority") or 0,
         "parent": entry.parent,

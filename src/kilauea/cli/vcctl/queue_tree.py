@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kilauea.cli.vcctl.queue_list import PHASES, RESOURCES, Entry, amounts_text, is_paused, queue_data, resources_of
+from kilauea.cli.vcctl.queue_list import PHASES, RESOURCES, Entry, amounts_text, queue_data, resources_of
 from kilauea.cli.vcctl.tables import Table, fitting
 
 HEADING = ("NAME", "STATE", "WEIGHT", "PRIORITY", *(phase.upper() for phase in PHASES))
@@ -147,7 +147,7 @@ def _rows(
     node: Node, before: str, below: str, marks: Marks, resources: bool, *, below_paused: bool = False
 ) -> Iterator[list[str]]:
     entry = node.entry
-    paused = below_paused or is_paused(entry.queue)
+    paused = below_paused or entry.paused
     spec = entry.queue.get("spec") or {}
     figures = [entry.shown_state(below_paused=paused), str(spec.get("weight", 0)), str(spec.get("priority") or 0)]
     counts = [str(node.counts.get(phase, 0)) for phase in PHASES]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 
 from kilauea.api import wellknown
@@ -81,7 +81,7 @@ class Queue:
         """Names and weights from the root to the queue, in the tree that annotations describe."""
         self.wishes = wishes_of_queue(obj.annotations, spec)
         """Fields of the queue that need plugins, or are not supported."""
-        self.pauses = wellknown.parse_bool(obj.annotations.get(wellknown.PAUSED)) is True
+        self.pauses = wellknown.is_paused(obj.annotations)
         """True if it is paused, with the queues below it."""
         self.paused = ""
         """The name of the queue that pauses it, itself or one above it; empty if none does."""
@@ -101,20 +101,18 @@ class Queue:
 def settle_pauses(queues: Mapping[str, Queue]) -> None:
     """Set for each queue the nearest one on its path to the root that is paused."""
     any_pauses = any(queue.pauses for queue in queues.values())
-    for queue in queues.values():
-        queue.paused = _pausing(queue, queues) if any_pauses else ""
+    for name, queue in queues.items():
+        queue.paused = next(pausing(name, queues), "") if any_pauses else ""
 
 
-def _pausing(queue: Queue, queues: Mapping[str, Queue]) -> str:
-    """Return the nearest paused queue on the path to the root; the path may be a cycle."""
-    at: Queue | None = queue
+def pausing(name: str, queues: Mapping[str, Queue]) -> Iterator[str]:
+    """Yield the queues on the path from a queue to the root that are paused; the path may be a cycle."""
     seen: set[str] = set()
-    while at is not None and at.name not in seen:
-        if at.pauses:
-            return at.name
-        seen.add(at.name)
-        at = queues.get(at.parent or wellknown.ROOT_QUEUE)
-    return ""
+    while name in queues and name not in seen:
+        seen.add(name)
+        if queues[name].pauses:
+            yield name
+        name = queues[name].parent or wellknown.ROOT_QUEUE
 
 
 class QueueFigures:

@@ -14,7 +14,7 @@ from kilauea.api.times import SECOND, parse_time
 from kilauea.api.wellknown import GROUP_NAME, QUEUE_NAME
 from kilauea.runtime.doctor.facts import Facts, name_of
 from kilauea.runtime.doctor.findings import ERROR, WARNING, Check, Finding, check_of, unread
-from kilauea.runtime.doctor.running import scheduler_names, serving
+from kilauea.runtime.doctor.running import is_served, scheduler_names
 
 DEFAULT_SCHEDULER = "default-scheduler"
 ENDED = ("Completed", "Aborted", "Terminated", "Failed")
@@ -44,13 +44,13 @@ def _unread(facts: Facts) -> Iterator[Finding]:
 def _schedulers(facts: Facts) -> Iterator[Finding]:
     """Yield names of schedulers for which pods wait, once each."""
     served = scheduler_names(facts)
-    known = served | serving(facts) | {DEFAULT_SCHEDULER}
+    known = served | {DEFAULT_SCHEDULER}
     waiting: dict[str, list[Obj]] = {}
     for pod in facts.all(PODS):
         spec = pod["spec"]
         name = spec.get("schedulerName") or DEFAULT_SCHEDULER
         pending = not spec.get("nodeName") and (pod.get("status") or {}).get("phase", "Pending") == "Pending"
-        if pending and name not in known and _waits(pod, facts.now):
+        if pending and name not in known and not is_served(pod) and _waits(pod, facts.now):
             waiting.setdefault(name, []).append(pod)
     for name, pods in sorted(waiting.items()):
         first = min(pods, key=name_of)

@@ -215,15 +215,11 @@ def scheduler_names(facts: Facts) -> set[str]:
     names = {name for each in components(facts) if each.part == SCHEDULER for name in _names(each)}
     if names:
         return names
-    return serving(facts) | ({"volcano"} if alive(facts) else set())
+    served = {str(pod["spec"].get("schedulerName", "")) for pod in facts.all(PODS) if is_served(pod)}
+    return served | ({"volcano"} if alive(facts) else set())
 
 
-def serving(facts: Facts) -> set[str]:
-    """Return the names of schedulers that bound pods or set conditions, of any system."""
-    return {str(pod["spec"].get("schedulerName", "")) for pod in facts.all(PODS) if _is_served(pod)}
-
-
-def _is_served(pod: Obj) -> bool:
+def is_served(pod: Obj) -> bool:
     """Return True if a scheduler has bound a pod or set its condition."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return bool(pod["spec"].get("nodeName")) or any(

@@ -214,6 +214,42 @@ def test_the_status_of_many_quotas_takes_few_commits(tmp_path: Path, monkeypatch
     assert asyncio.run(play()) == number * [{"configmaps": "1"}]
 
 
+def test_writes_that_come_together_share_the_status_of_quotas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quotas, writes = 2 * TOGETHER, 20
+    names = [f"m{number}" for number in range(writes)]
+
+    async def play() -> None:
+        backend = await open_backend(tmp_path)
+        server = ApiServer(backend)
+        await create_first_objects(server)
+        for each in range(quotas):
+            await ask(server, "POST", QUOTAS, quota(f"q{each}", configmaps="50"))
+        told = calls_of(monkeypatch, Account, "status")
+        await asyncio.gather(*(ask(server, "POST", MAPS, {"metadata": {"name": name}}) for name in names))
+        assert await counts(server) == {"20"}
+        assert len(told) <= 3 * quotas, "at most three rounds for all"
+        await server.handle(make_request("DELETE", MAPS, {}, b"", ADMIN))
+        async with asyncio.timeout(10):
+            while await counts(server) != {"0"}:
+                await asyncio.sleep(0)
+        await backend.store.close()
+
+    async def counts(server: ApiServer) -> set[str]:
+        found = [await ask(server, "GET", f"{QUOTAS}/q{each}") for each in range(quotas)]
+        return {each["status"]["used"]["configmaps"] for each in found}
+
+    asyncio.run(play())
+
+
+def test_the_usage_of_a_write_is_found_once_for_quotas_that_are_alike(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        api.good("POST", QUOTAS, quota(f"q{number}", pods="5"))
+    shares = calls_of(monkeypatch, Account, "share")
+    api.good("POST", PODS, pod("one"))
+    assert len(shares) == 2  # of the old object and the new one
+    assert [used(api, f"q{number}") for number in range(5)] == 5 * [{"pods": "1"}]
+
+
 def test_accounts_go_on_after_a_restart(tmp_path: Path) -> None:
     async def first() -> None:
         backend = await open_backend(tmp_path)

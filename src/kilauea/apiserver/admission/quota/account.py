@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from kilauea.apiserver.admission.amounts import ZERO, Amount, Amounts, add, parse_all, texts
-from kilauea.apiserver.admission.quota.scopes import is_about, requirements_of
+from kilauea.apiserver.admission.quota.scopes import Requirement, is_about, requirements_of
 from kilauea.apiserver.admission.quota.usage import Kind, missing_amounts, names_for, usage_of
 
 Object = dict[str, Any]
@@ -17,11 +16,17 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Change:
-    """An object that is written: the old one, None if it is created, and the new one, None if it is deleted."""
+    """An object that is written: the old one, None if it is created, and the new one, None if it is deleted.
+
+    Attributes:
+        differences: the usage that the write adds, by the names and conditions of the quotas asked so far. Quotas of
+            a namespace are often alike, and each is asked four times.
+    """
 
     kind: Kind
     old: Object | None
     new: Object | None
+    differences: dict[tuple[frozenset[str], tuple[Requirement, ...]], dict[str, Amount]] = field(default_factory=dict)
 
     @cached_property
     def before(self) -> dict[str, Amount]:
@@ -51,7 +56,6 @@ class Account:
         counted: False while counting.
         shown: the stored status.
         is_stale: True if the stored status may be out of date.
-        showing: the lock for writing the status.
     """
 
     def __init__(self, name: str, spec: Object, counted_at: int, shown: Mapping[str, Any]) -> None:
@@ -64,7 +68,6 @@ class Account:
         self.counted = False
         self.shown = shown
         self.is_stale = True
-        self.showing = asyncio.Lock()
         self._requirements = requirements_of(spec)
         self._names: dict[Kind, frozenset[str]] = {}
 
@@ -89,11 +92,16 @@ class Account:
     def difference(self, change: Change) -> dict[str, Amount]:
         """Return the usage that a write adds, negative if it frees some; without zeros."""
         kind = change.kind
-        if not self.names(kind):
+        names = self.names(kind)
+        if not names:
             return {}
-        now, before = self.share(kind, change.new, change.now), self.share(kind, change.old, change.before)
-        found = {name: now.get(name, ZERO).minus(before.get(name, ZERO)) for name in {**now, **before}}
-        return {name: amount for name, amount in found.items() if amount.nanos}
+        key = (names, self._requirements)
+        known = change.differences.get(key)
+        if known is None:
+            now, before = self.share(kind, change.new, change.now), self.share(kind, change.old, change.before)
+            found = {name: now.get(name, ZERO).minus(before.get(name, ZERO)) for name in {**now, **before}}
+            known = change.differences[key] = _nonzero(found)
+        return known
 
     def taken(self, name: str) -> Amount:
         """Return the usage under a name, including writes in progress."""
@@ -116,12 +124,13 @@ class Account:
         gains = _gains(self.difference(change))
         self.held = _nonzero({**self.held, **{name: self.held[name].minus(gains[name]) for name in gains}})
 
-    def book(self, change: Change, revision: int) -> None:
-        """Count a durable write, unless it was already counted."""
+    def book(self, change: Change, revision: int) -> bool:
+        """Count a durable write, unless it was already counted; return True if the usage changed."""
         difference = self.difference(change) if revision > self.counted_at else {}
         if difference:
             self.used = add(self.used, difference)
             self.is_stale = True
+        return bool(difference)
 
     def status(self) -> dict[str, Any]:
         """Return the status with limits and usage."""

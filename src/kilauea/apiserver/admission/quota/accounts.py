@@ -47,6 +47,8 @@ class NamespaceAccounts:
         self.accounts: dict[str, Account] = {}
         self.under_way: dict[int, Change] = {}
         self.opening = 0
+        self._current: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
 
     def is_empty(self) -> bool:
         """True if the namespace has no accounts."""
@@ -95,15 +97,22 @@ class NamespaceAccounts:
         account.used = add(known, account.used)
         account.counted = account.is_stale = True
 
-    async def show(self) -> None:
-        """Write the status of all changed quotas; return when it is durable."""
+    def show(self) -> asyncio.Task[None]:
+        """Write the status of all changed quotas; the task ends when it is durable.
+
+        Calls during a round share the next one, so many writes beside many quotas cost few rounds.
+        """
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._round(self._current))
+        return self._next
+
+    async def _round(self, previous: asyncio.Task[None] | None) -> None:
+        if previous is not None:
+            await asyncio.wait((previous,))
+        self._current, self._next = self._next, None  # what is counted from now on needs another round
         stale = [each for each in self.accounts.values() if each.counted and each.is_stale]
         for start in range(0, len(stale), TOGETHER):
-            await asyncio.gather(*map(self._show, stale[start : start + TOGETHER]))
-
-    async def _show(self, account: Account) -> None:
-        async with account.showing:  # another caller may have done this meanwhile
-            await self._write_status(account)
+            await asyncio.gather(*map(self._write_status, stale[start : start + TOGETHER]))
 
     async def _write_status(self, account: Account) -> None:
         store, key = self._backend.store, f"{ROOT}{self.namespace}/{account.name}"

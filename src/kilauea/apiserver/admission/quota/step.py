@@ -38,7 +38,6 @@ class ResourceQuotas(AdmissionStep):
     def __init__(self) -> None:
         self._books: dict[str, NamespaceAccounts] | None = None
         self._numbers = count()
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def validate(self, attributes: Attributes) -> None:
         """Check a dry run; other writes are checked in `begin`."""
@@ -77,9 +76,7 @@ class ResourceQuotas(AdmissionStep):
                 for _ in books.open(quota)[1]:
                     pass
             for books in self._books.values():
-                task = asyncio.ensure_future(books.show())
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                books.show()
         return self._books
 
 
@@ -105,13 +102,19 @@ class _Charge:
         self._drop_empty_accounts()
 
     async def settle(self, stored: Stored) -> None:
-        """Count the write, and update the status of the quotas."""
+        """Count the write, and update the status of the quotas.
+
+        A deletion does not wait for the status, as in Kubernetes.
+        """
         self._end()
-        for account in self._books.accounts.values():
-            account.book(self._change, stored.revision)
+        changed = [each.book(self._change, stored.revision) for each in self._books.accounts.values()]
         if self._change.kind == QUOTAS:
             await self._follow_quota()
-        await self._books.show()
+        elif not any(changed):
+            return
+        shown = self._books.show()
+        if self._change.new is not None:
+            await asyncio.shield(shown)
 
     def _end(self) -> None:
         del self._books.under_way[self._number]

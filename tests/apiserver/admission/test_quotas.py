@@ -241,7 +241,9 @@ def test_writes_that_come_together_share_the_status_of_quotas(tmp_path: Path, mo
     asyncio.run(play())
 
 
-def test_the_usage_of_a_write_is_found_once_for_quotas_that_are_alike(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_usage_of_a_write_is_found_once_for_quotas_that_are_alike(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(5):
         api.good("POST", QUOTAS, quota(f"q{number}", pods="5"))
     shares = calls_of(monkeypatch, Account, "share")

@@ -106,6 +106,21 @@ def test_yaml_says_the_same_as_json() -> None:
     assert yaml.safe_load(on("queues", "tree", "-o", "yaml")) == {"queues": figures("tree")}
 
 
+def test_paused_queues_and_those_below_them_are_marked(tmp_path: Path) -> None:
+    file = tmp_path / "tree.yaml"
+    name = "metadata: {name: team-a, "
+    file.write_text(
+        (QUEUES / "tree.yaml").read_text().replace(name, f'{name}annotations: {{kilauea.dev/paused: "true"}}, ', 1)
+    )
+    options = ("queues", "-f", str(file), "--scheduler-conf", str(QUEUES / "tree.conf"))
+    marked = re.findall(r"^ *(\S+) \(paused\)", run(*options).stdout, re.MULTILINE)
+    assert marked == ["team-a", "inference", "training"]
+    queues = json.loads(run(*options, "-o", "json").stdout)["queues"]
+    assert {name: queue["pausedBy"] for name, queue in queues.items() if "pausedBy" in queue} == dict.fromkeys(
+        ("inference", "team-a", "training"), "team-a"
+    )
+
+
 def test_nothing_is_decided_before_the_figures_are_taken() -> None:
     assert figures("tree")["training"]["allocated"]["cpu"] == "30"
     assert planned("tree")["queues"]["training"]["allocated"]["cpu"] == "40"

@@ -53,6 +53,14 @@ def a_tree() -> Picture:
     return picture
 
 
+def test_queues_below_a_paused_one_are_shown_as_paused() -> None:
+    picture, paused = a_tree(), queue("ml", "root")
+    paused["metadata"]["annotations"] = {"kilauea.dev/paused": "true"}
+    tell(picture.queues, paused)
+    lines = tree(Forest(picture, {}), {}, "cpu", Series()).lines
+    assert {line.name for line in lines if line.state == "Paused"} == {"ml", "language", "vision"}
+
+
 def test_lines_of_queues_stand_below_their_parents_with_sums_of_their_jobs() -> None:
     lines = tree(Forest(a_tree(), {}), {"cpu": 20_000}, "cpu", Series()).lines
     shown = [

@@ -15,6 +15,8 @@ from kilauea.engine.model.resources import PODS, Amounts, order_of
 from kilauea.engine.plan import QueueOutcome
 
 INDENTATION = "  "
+PAUSED = " (paused)"
+"""Follows the name of a queue in which no pod starts, as it or a queue above it is paused."""
 HEADING = ["NAME", "RESOURCE", "DESERVED", "GUARANTEE", "CAPABILITY", "ALLOCATED", "BORROWED", "SHARE"]
 WIDE = ["REAL CAPABILITY", "REQUEST", "INQUEUE", "ELASTIC"]
 
@@ -30,10 +32,16 @@ def render_queues(queues: Mapping[str, QueueOutcome], output: str) -> str:
 
 
 def as_data(queues: Mapping[str, QueueOutcome]) -> dict[str, Any]:
-    """Queues as plain data; amounts are Kubernetes quantities, unlimited ones are omitted."""
-    return {
-        "queues": {name: {**queue_data(queue), "borrowed": limited(borrowed(queue))} for name, queue in queues.items()}
-    }
+    """Queues as plain data; amounts are Kubernetes quantities, unlimited ones are omitted.
+
+    A paused queue has `pausedBy`: the queue with the annotation, itself or one above it.
+    """
+    return {"queues": {name: _data(queue) for name, queue in queues.items()}}
+
+
+def _data(queue: QueueOutcome) -> dict[str, Any]:
+    data = {**queue_data(queue), "borrowed": limited(borrowed(queue))}
+    return {**data, "pausedBy": queue.paused} if queue.paused else data
 
 
 def _with_root(queues: Mapping[str, QueueOutcome]) -> Mapping[str, QueueOutcome]:
@@ -111,5 +119,6 @@ def _table(queues: Mapping[str, QueueOutcome], wide: bool) -> list[str]:
             first = number == 0
             cells = [cell(resource, column) for column in columns]
             last = [cell(resource, column) for column in more]
-            rows.append([INDENTATION * depth + name if first else "", resource, *cells, share if first else "", *last])
+            shown = INDENTATION * depth + name + PAUSED * bool(queue.paused)
+            rows.append([shown if first else "", resource, *cells, share if first else "", *last])
     return table([*HEADING, *WIDE] if wide else HEADING, rows)

@@ -68,7 +68,8 @@ class Tree(NamedTuple):
 class Forest:
     """All queues in the order of the tree, with sums over descendants; built once for each state of the picture.
 
-    A queue whose parent does not exist is at the top next to the root, and so is the first of a cycle.
+    A queue whose parent does not exist is at the top next to the root, and so is the first of a cycle. Open queues
+    below a paused one are paused, too.
     """
 
     def __init__(self, picture: Picture, figures: Figures) -> None:
@@ -91,6 +92,10 @@ class Forest:
                 self.tops.append(name)
                 order += self._walk(name, 0)
         self.order = order
+        for name in order:
+            parent, queue = self._shown_parent(name), self.queues[name]
+            if parent and queue.state == "Open" and self.queues[parent].state == "Paused":
+                self.queues[name] = queue._replace(state="Paused")
         self.counts: Counter[tuple[str, str]] = Counter(picture.counts)
         self.below: Counter[str] = Counter()
         for name in reversed(order):

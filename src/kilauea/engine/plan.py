@@ -156,6 +156,8 @@ class QueueOutcome:
     """The largest ratio of allocated to deserved over all resources."""
     conditions: tuple[Condition, ...] = ()
     """The conditions to set."""
+    paused: str = ""
+    """The queue that pauses it, itself or one above it; empty if none does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,7 @@ def queues(session: Session, conditions: Mapping[str, tuple[Condition, ...]]) ->
             dict(queue.elastic),
             queue.figures.share,
             conditions.get(name, ()),
+            queue.paused,
         )
         for name, queue in sorted(session.queues.items())
     }

@@ -9,6 +9,7 @@ import pytest
 
 from kilauea.api.kinds import LEASES, NODES
 from kilauea.api.ports import Create, Key, Obj, Patch, Resource
+from kilauea.api.times import SECOND
 from kilauea.kubelet.node import MachineNode, MachineNodes
 from kilauea.kubelet.node_admission import refusal_of
 from kilauea.nodes.annotations import is_simulated
@@ -53,6 +54,24 @@ def test_a_node_that_is_as_it_should_be_gets_only_its_lease() -> None:
     assert not [each for each in outcome.operations if isinstance(each, Patch)]
     assert outcome.again is not None
     assert 0 < outcome.again <= 20
+
+
+def test_a_node_reports_the_pressure_on_its_disk_until_it_ends() -> None:
+    def reported(node: Obj, is_low: bool) -> list[list[Obj]]:
+        nodes = MachineNodes([PART], 20, lambda: is_low)
+        outcome = nodes.reconcile(Key("", "host"), View(node), START + SECOND)  # type: ignore[arg-type]
+        return [each.patch["status"]["conditions"] for each in outcome.operations if isinstance(each, Patch)]
+
+    node = registered()
+    (low,) = reported(node, is_low=True)
+    by_type = {each["type"]: (each["status"], each["reason"]) for each in low}
+    assert by_type["DiskPressure"] == ("True", "KubeletHasDiskPressure")
+    assert len(low) == len(node["status"]["conditions"])
+    node["status"]["conditions"] = low
+    assert reported(node, is_low=True) == []
+    (enough,) = reported(node, is_low=False)
+    by_type = {each["type"]: (each["status"], each["reason"]) for each in enough}
+    assert by_type["DiskPressure"] == ("False", "KubeletHasNoDiskPressure")
 
 
 def test_a_machine_that_has_changed_is_told_and_extended_resources_stay() -> None:

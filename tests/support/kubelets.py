@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kilauea.api.kinds import CONFIG_MAPS, NODES, PODS, SECRETS
 from kilauea.api.ports import ApiError, Key, Obj, Record, Resource
@@ -45,6 +45,13 @@ class AnyImage:
         return Image(None, {"PATH": "/bin"}, part=part, name=name if name.startswith("of-") else "", user=user)
 
 
+class Space(NamedTuple):
+    """The size of a disk, in bytes."""
+
+    total: int
+    free: int
+
+
 class KubeletWorld:
     """A kubelet and its surroundings."""
 
@@ -55,6 +62,8 @@ class KubeletWorld:
         self.runtime = ScriptedRuntime(world.clock)
         self.records: list[Record] = []
         self.patches = 0
+        self.space = Space(total=1 << 40, free=1 << 39)
+        """The size of the disk without volumes."""
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -77,7 +86,9 @@ class KubeletWorld:
             self.folder,
             ("127.0.0.1", 6443),
         )
-        kubelet = Kubelet(host, cache, [NODE])
+        kubelet = Kubelet(host, cache, [NODE], self._space)
+
+        self._pressure = kubelet.disk_pressure
 
         async def run() -> None:
             await kubelet.run(by_pod(await self.runtime.open()))
@@ -94,6 +105,11 @@ class KubeletWorld:
 
         self.world.run(end())
         self._tasks = []
+
+    def _space(self, folder: Path) -> Space:
+        """The size of the disk, less the files of volumes."""
+        files = [each for each in (folder / "kubelet" / "pods").rglob("*") if each.is_file()]
+        return self.space._replace(free=self.space.free - sum(each.stat().st_size for each in files))
 
     def _record(self, component: str, record: Record) -> None:
         self.records.append(record)
@@ -154,6 +170,10 @@ class KubeletWorld:
         """Reason and message of the events about a pod."""
         return [f"{each.reason}: {each.message}" for each in self.records if each.about["metadata"]["name"] == name]
 
+    def has_disk_pressure(self) -> bool:
+        """True if the node reports that its disk is nearly full."""
+        return self._pressure.is_reported
+
     def started(self) -> list[str]:
         """Names of the containers in the order of their starts."""
         return [each.name for each in self.runtime.started]
@@ -163,7 +183,7 @@ class KubeletWorld:
 def kubelet_world(folder: Path, gpus: Sequence[str] = ()) -> Iterator[KubeletWorld]:
     """A kubelet for the length of a block."""
     with virtual_api(1) as world:
-        amounts = {"cpu": "4", "memory": "8Gi", "pods": "10", "nvidia.com/gpu": "4"}
+        amounts = {"cpu": "4", "memory": "8Gi", "pods": "10", "nvidia.com/gpu": "4", "ephemeral-storage": "1Gi"}
         address = [{"type": "InternalIP", "address": "10.0.0.1"}]
         status = {"capacity": amounts, "allocatable": amounts, "addresses": address}
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": status}

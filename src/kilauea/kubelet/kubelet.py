@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from pathlib import Path
 
 from kilauea.api.kinds import CLAIMS, CONFIG_MAPS, NODES, PODS, SECRETS, SERVICES, VOLUMES
 from kilauea.api.ports import Key, Obj, key_of
 from kilauea.client.view import Cache
 from kilauea.kubelet.container_config import logs_of
 from kilauea.kubelet.container_runtime import ContainerError, ContainerState
+from kilauea.kubelet.disk_pressure import DiskPressure, Space
 from kilauea.kubelet.host import Host
 from kilauea.kubelet.node_admission import refusal_of
 from kilauea.kubelet.pod_worker import PodWorker
@@ -44,9 +47,12 @@ class Kubelet:
         host: the machine.
         cache: the objects of the cluster, with the interests of `declare`.
         nodes: names of the nodes that are parts of this machine.
+        space: returns the size of the disk of a folder.
     """
 
-    def __init__(self, host: Host, cache: Cache, nodes: Collection[str]) -> None:
+    def __init__(
+        self, host: Host, cache: Cache, nodes: Collection[str], space: Callable[[Path], Space] = shutil.disk_usage
+    ) -> None:
         self._host = host
         self._cache = cache
         self._nodes = frozenset(nodes)
@@ -54,6 +60,7 @@ class Kubelet:
         self._admitted: dict[str, dict[str, PodWorker]] = {node: {} for node in sorted(self._nodes)}
         """The workers of unfinished pods of each node, by uid; finished pods may be many."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.disk_pressure = DiskPressure(host.data, lambda: list(self._workers.values()), host.clock, space)
 
     def runs(self, node: str) -> bool:
         """Return True if the pods of a node run here."""
@@ -77,13 +84,13 @@ class Kubelet:
         self._cache.declare(PODS).listeners.append(self._pod_changed)
         for resource in (CONFIG_MAPS, SECRETS):
             self._cache.declare(resource).listeners.append(self._object_changed)
-        exits = asyncio.ensure_future(self._take_exits())
+        own = [asyncio.ensure_future(self._take_exits()), asyncio.ensure_future(self.disk_pressure.run())]
         try:
-            await exits
+            await asyncio.gather(*own)
         finally:
-            for task in (exits, *self._tasks.values()):
+            for task in (*own, *self._tasks.values()):
                 task.cancel()
-            await asyncio.gather(exits, *self._tasks.values(), return_exceptions=True)
+            await asyncio.gather(*own, *self._tasks.values(), return_exceptions=True)
 
     def _own_pods(self) -> list[Obj]:
         """Pods of this machine that have not ended, or are being deleted: running ones first, then by age."""

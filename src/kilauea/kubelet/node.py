@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Pa
 from kilauea.api.wellknown import HOSTNAME
 from kilauea.nodes.annotations import NODE_RUNTIME, PROCESS
 from kilauea.nodes.heartbeats import Heartbeat
-from kilauea.nodes.node_conditions import conditions_to_write
+from kilauea.nodes.node_conditions import conditions_to_write, with_disk_pressure
 
 _READY = ("True", "KubeletReady", "kubelet is posting ready status")
 
@@ -41,13 +41,17 @@ class MachineNodes:
     Args:
         nodes: the nodes of this machine.
         renew_seconds: seconds between two renewals of a Lease.
+        disk_pressure: returns True if the disk of this machine is nearly full.
     """
 
     name = "machine-nodes"
 
-    def __init__(self, nodes: Sequence[MachineNode], renew_seconds: int) -> None:
+    def __init__(
+        self, nodes: Sequence[MachineNode], renew_seconds: int, disk_pressure: Callable[[], bool] = lambda: False
+    ) -> None:
         self._nodes = {each.name: each for each in nodes}
         self._heartbeat = Heartbeat(renew_seconds)
+        self._disk_pressure = disk_pressure
         always = tuple(Key("", each.name) for each in nodes)
         self.interests: Sequence[Interest] = (
             Interest(
@@ -77,16 +81,16 @@ class MachineNodes:
                 missing[field_name] = lacking
         return Patch(NODES, key_of(node), {"metadata": missing}) if missing else None
 
-    @staticmethod
-    def _status(part: MachineNode, node: Obj, now: int) -> Operation | None:
+    def _status(self, part: MachineNode, node: Obj, now: int) -> Operation | None:
         before = node.get("status") or {}
         extended = {name: value for name, value in (before.get("capacity") or {}).items() if "/" in name}
         wanted = _status(part)
         for amounts in ("capacity", "allocatable"):
             wanted[amounts] = {**extended, **wanted[amounts]}
         changes = {name: value for name, value in wanted.items() if before.get(name) != value}
-        conditions = conditions_to_write(node, now, _READY)
-        if conditions is not None:
+        known: Sequence[Obj] = before.get("conditions") or ()
+        conditions = with_disk_pressure(conditions_to_write(node, now, _READY) or known, self._disk_pressure(), now)
+        if conditions != list(known):
             changes["conditions"] = conditions
         if not changes:
             return None

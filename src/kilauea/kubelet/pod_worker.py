@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,7 +26,7 @@ from kilauea.kubelet.resizing import Resizer
 from kilauea.kubelet.running import Running
 from kilauea.kubelet.starting import Starter
 from kilauea.kubelet.status import changed, phase_of, pod_status
-from kilauea.kubelet.storage import exceeded, is_limited
+from kilauea.kubelet.storage import exceeded, is_limited, used
 from kilauea.kubelet.volumes import VolumeError
 from kilauea.kubelet.volumes.manager import Prepared, fields_shown
 from kilauea.nodes.lifecycle import DEADLINE
@@ -89,7 +90,8 @@ class PodWorker:
         self._look = 0
         """Time of the next measurement of used disk space, in microseconds since 1970."""
         self._measuring: asyncio.Task[None] | None = None
-        self._exceeded = ""
+        self._evicted = ""
+        """The reason why the pod is evicted; empty if it is not."""
         self._ending = False
         self._grace_end = 0.0
         self._gone = False
@@ -140,6 +142,34 @@ class PodWorker:
             if each.fresh:
                 each.retry = 0
         self._wake.set()
+
+    # --- disk space
+
+    @property
+    def is_ending(self) -> bool:
+        """True if its containers are being stopped, or its files are not released yet."""
+        return self._ending or bool(self._evicted)
+
+    async def disk_usage(self) -> int:
+        """Return the bytes on the disk that the end of the pod would free; 0 if they cannot be measured."""
+        try:
+            return await used(self.pod, *await self._folders(self._volumes or {}))
+        except ContainerError as error:
+            log.warning("the disk usage of pod %s is not measured: %s", self._about(), error)
+            return 0
+
+    def evict(self, message: str) -> None:
+        """End the pod because of its disk usage."""
+        self._evicted = message
+        self._wake.set()
+
+    async def _folders(self, volumes: Mapping[str, Prepared]) -> tuple[dict[str, Path], ...]:
+        """The folders of the volumes, of what containers have written outside of them, and of their logs, by name."""
+        running = {each.id: each.name for each in self._members if each.running}
+        found = await self._host.runtime.folders(list(running))
+        logs = {each.name: logs_of(self._host.data, self.pod) / each.name for each in self._members}
+        written = {running[id]: folder for id, folder in found.items()}
+        return {name: each.path for name, each in volumes.items()}, written, logs
 
     # --- life cycle
 
@@ -257,8 +287,8 @@ class PodWorker:
             self._end_within(self._own_grace())
         elif deadline is not None and deadline <= now:
             self._fail(DEADLINE, DEADLINE_WORDS)
-        elif self._exceeded:
-            self._fail("Evicted", self._exceeded, grace=_EVICTION_GRACE, warning=True)
+        elif self._evicted:
+            self._fail("Evicted", self._evicted, grace=_EVICTION_GRACE, warning=True)
         elif self._volumes is not None and self._look <= now and self._measuring is None and is_limited(self.pod):
             self._look = now + LOOK_SECONDS * SECOND
             self._measuring = asyncio.ensure_future(self._measure(self._volumes))
@@ -271,13 +301,8 @@ class PodWorker:
 
     async def _measure(self, volumes: Mapping[str, Prepared]) -> None:
         """Check if the pod uses more disk space than allowed."""
-        folders = {name: each.path for name, each in volumes.items()}
-        running = {each.id: each.name for each in self._members if each.running}
-        logs = {each.name: logs_of(self._host.data, self.pod) / each.name for each in self._members}
         try:
-            found = await self._host.runtime.folders(list(running))
-            written = {running[id]: folder for id, folder in found.items()}
-            self._exceeded = await exceeded(self.pod, folders, written, logs)
+            self._evicted = self._evicted or await exceeded(self.pod, *await self._folders(volumes))
         except ContainerError as error:
             log.warning("the disk usage of pod %s is not measured: %s", self._about(), error)
         self._measuring = None
@@ -412,14 +437,21 @@ class PodWorker:
         """Write the status if it has changed; return True if nothing is left to do."""
         stopped = self._ending and not any(each.running for each in self._members)
         if not self._gone and not await self._write_status(stopped):
+            if stopped and self._evicted:  # the disk may be too full for the status until its files are removed
+                self._host.volumes.remove(self.pod["metadata"]["uid"])
+                await self._forget_exited()
             return False
-        for id in self._exited:
-            await self._host.forget(id)
-        self._exited.clear()
+        await self._forget_exited()
         if not stopped:
             return False
         self._clean()
         return self._gone or "deletionTimestamp" not in self.pod["metadata"] or await self._delete()
+
+    async def _forget_exited(self) -> None:
+        """Remove containers that have exited, with what they have written."""
+        for id in self._exited:
+            await self._host.forget(id)
+        self._exited.clear()
 
     def _phase(self, stopped: bool) -> str:
         before = str((self.pod.get("status") or {}).get("phase") or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,11 @@ def remove_later(folder: Path, first: Callable[[Path], None] | None = None) -> N
         first: called with the folder before.
     """
     _remover.submit(_remove, folder, first)
+
+
+async def removed() -> None:
+    """Wait until all folders are removed whose removal was requested."""
+    await asyncio.get_running_loop().run_in_executor(_remover, bool)
 
 
 def _remove(folder: Path, first: Callable[[Path], None] | None) -> None:

@@ -39,6 +39,15 @@ async def exceeded(pod: Obj, volumes: Mapping[str, Path], written: Mapping[str, 
     return await loop.run_in_executor(measurer, _exceeded, pod, dict(volumes), dict(written), dict(logs))
 
 
+async def used(pod: Obj, volumes: Mapping[str, Path], written: Mapping[str, Path], logs: Mapping[str, Path]) -> int:
+    """Return the bytes on the disk that a pod uses; arguments as for `exceeded`."""
+    return await asyncio.get_running_loop().run_in_executor(measurer, _used, pod, volumes, written, logs)
+
+
+def _used(pod: Obj, volumes: Mapping[str, Path], written: Mapping[str, Path], logs: Mapping[str, Path]) -> int:
+    return _size(*written.values(), *logs.values(), *(volumes.get(each["name"]) for each in _volumes_on_disk(pod)))
+
+
 def _exceeded(pod: Obj, volumes: Mapping[str, Path], written: Mapping[str, Path], logs: Mapping[str, Path]) -> str:
     own = {}
     for volume in _volumes(pod):
@@ -49,14 +58,14 @@ def _exceeded(pod: Obj, volumes: Mapping[str, Path], written: Mapping[str, Path]
     limits = {each["name"]: limit for each in _containers(pod) if (limit := _limit(each))}
     if not limits:
         return ""
-    used = {each["name"]: _size(written.get(each["name"]), logs.get(each["name"])) for each in _containers(pod)}
-    on_disk = [each["name"] for each in _volumes(pod) if (each.get("emptyDir") or {}).get("medium") != "Memory"]
+    sizes = {each["name"]: _size(written.get(each["name"]), logs.get(each["name"])) for each in _containers(pod)}
+    on_disk = [each["name"] for each in _volumes_on_disk(pod)]
     together = sum(parse_size(limit) for limit in limits.values())
-    if sum(used.values()) + sum(own[name] for name in on_disk) > together:
+    if sum(sizes.values()) + sum(own[name] for name in on_disk) > together:
         text = next(iter(limits.values())) if len(limits) == 1 else str(together)
         return f"Pod ephemeral local storage usage exceeds the total limit of containers {text}. "
     for name, limit in limits.items():
-        if used[name] > parse_size(limit):
+        if sizes[name] > parse_size(limit):
             return f'Container {name} exceeded its local ephemeral storage limit "{limit}". '
     return ""
 
@@ -74,6 +83,11 @@ def _limit(container: Obj) -> str:
 def _volumes(pod: Obj) -> list[Obj]:
     """The initially empty volumes."""
     return [each for each in pod["spec"].get("volumes") or () if "emptyDir" in each]
+
+
+def _volumes_on_disk(pod: Obj) -> list[Obj]:
+    """The initially empty volumes that are not in memory."""
+    return [each for each in _volumes(pod) if (each.get("emptyDir") or {}).get("medium") != "Memory"]
 
 
 def _size_limit(volume: Obj) -> str:

@@ -24,6 +24,8 @@ _PRESSURES = (
     ("DiskPressure", "KubeletHasNoDiskPressure"),
     ("PIDPressure", "KubeletHasSufficientPID"),
 )
+_LOW_DISK = "KubeletHasDiskPressure", "kubelet has disk pressure"
+_ENOUGH_DISK = "KubeletHasNoDiskPressure", "kubelet has no disk pressure"
 
 
 def turn_of(name: str, moment: int, period: int) -> int:
@@ -62,6 +64,24 @@ def conditions_to_write(node: Obj, now: int, says: tuple[str, str, str] | None =
     else:
         return None
     return [news if each.get("type") == "Ready" else dict(each) for each in before]
+
+
+def with_disk_pressure(conditions: Sequence[Obj], is_low: bool, now: int) -> list[Obj]:
+    """Return the conditions of a node with `DiskPressure`; it keeps its times if it does not change.
+
+    Args:
+        conditions: the conditions.
+        is_low: True if the disk is nearly full.
+        now: microseconds since 1970.
+    """
+    told = ("True", *_LOW_DISK) if is_low else ("False", *_ENOUGH_DISK)
+    before = next((each for each in conditions if each.get("type") == "DiskPressure"), None)
+    if before is not None and before.get("status") == told[0]:
+        return list(conditions)
+    news = _condition("DiskPressure", *told, before, now)
+    if before is None:
+        return [*conditions, news]
+    return [news if each is before else each for each in conditions]
 
 
 def _is_old(name: str, ready: Obj, now: int) -> bool:

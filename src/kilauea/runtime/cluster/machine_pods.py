@@ -110,7 +110,8 @@ class MachinePods:
 
     def controllers(self, renew_seconds: int) -> list[Controller]:
         """Return the controllers that keep the nodes of this machine ready."""
-        return [MachineNodes(tuple(self._nodes.values()), renew_seconds)]
+        pressure = self.kubelet.disk_pressure
+        return [MachineNodes(tuple(self._nodes.values()), renew_seconds, lambda: pressure.is_reported)]
 
     @property
     def names(self) -> Sequence[str]:

@@ -79,6 +79,28 @@ def test_writes_are_refused_while_there_is_no_room_and_the_cluster_goes_on_when_
         assert names(server.client()) == stored | {"after"}
 
 
+def test_a_pod_that_fills_the_disk_is_evicted_and_writes_go_on(disk: Path) -> None:
+    def container(command: str, *mounts: dict[str, str]) -> dict[str, object]:
+        return {"name": "main", "image": "host", "command": ["sh", "-c", command], "volumeMounts": mounts}
+
+    def made(name: str, main: dict[str, object], *volumes: dict[str, object]) -> dict[str, object]:
+        spec = {"containers": [main], "restartPolicy": "Never", "volumes": volumes}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+    fills = container("yes > /scratch/file; sleep 600", {"name": "scratch", "mountPath": "/scratch"})
+    with running_up(disk, "--runtime", "process") as server:
+        client = server.client()
+        apply(server, made("beside", container("sleep 600")))
+        apply(server, made("filling", fills, {"name": "scratch", "emptyDir": {}}))
+        until(lambda: phases(client) == {"Running": 1, "Failed": 1}, "the eviction")
+        until(lambda: not write(client, "after"), "room to be used")
+        status = client.get("/api/v1/namespaces/default/pods/filling")["status"]
+        assert status["reason"] == "Evicted"
+        assert status["message"].startswith("The node was low on resource: ephemeral-storage. ")
+        client.send("DELETE", "/api/v1/namespaces/default/pods/beside?gracePeriodSeconds=0")
+        until(lambda: phases(client) == {"Failed": 1}, "the end of the other pod")
+
+
 @pytest.mark.parametrize("leave", [0, 100_000, 300_000, 650_000, 700_000])
 def test_a_start_without_room_says_so(disk: Path, leave: int) -> None:
     fill(disk, leave)

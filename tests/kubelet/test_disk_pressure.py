@@ -46,7 +46,7 @@ def write(kubelet: KubeletWorld, **mebibytes: int) -> dict[str, Path]:
 
 def look(kubelet: KubeletWorld) -> None:
     """Let the kubelet look at the disk a few times, and do what follows."""
-    for _ in range(6):
+    for _ in range(20):
         kubelet.wait(LOOK_SECONDS)
         until_removed()
         measurer.submit(int).result()

@@ -11,6 +11,7 @@ import pytest
 
 from kilauea.api.kinds import PODS
 from kilauea.api.ports import Key
+from kilauea.kubelet.container_config import oom_score_of
 from kilauea.kubelet.storage import measurer
 from support.kubelets import KubeletWorld, container, kubelet_world, pod, until_removed
 
@@ -515,6 +516,23 @@ def _until_measured(kubelet: KubeletWorld) -> None:
         kubelet.wait(11)
         measurer.submit(int).result()
         kubelet.wait(2)
+
+
+@pytest.mark.parametrize(
+    ("quality", "request_", "priority", "score"),
+    [
+        ("BestEffort", "", 0, 1000),
+        ("Burstable", "", 0, 999),
+        ("Burstable", "2Gi", 0, 750),
+        ("Burstable", "8Gi", 0, 3),
+        ("Guaranteed", "2Gi", 0, 2),
+        ("BestEffort", "", 2_000_001_000, 2),
+    ],
+)
+def test_the_kernel_ends_pods_of_a_lower_class_first(quality: str, request_: str, priority: int, score: int) -> None:
+    main = {"name": "main", "resources": {"requests": {"memory": request_}} if request_ else {}}
+    found = {"spec": {"priority": priority, "containers": [main]}, "status": {"qosClass": quality}}
+    assert oom_score_of(found, main, {"status": {"capacity": {"memory": "8Gi"}}}) == score
 
 
 def test_an_ephemeral_container_runs_beside_the_others(kubelet: KubeletWorld) -> None:

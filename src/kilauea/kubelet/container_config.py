@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kilauea.api.ports import Obj
 from kilauea.api.quantity import parse_milli, parse_units
+from kilauea.api.wellknown import SYSTEM_CLASSES
 from kilauea.kubelet.container_runtime import Container, Limits, Mount
 from kilauea.kubelet.gpus import NoDevice
 from kilauea.kubelet.host import Host, Image
@@ -29,6 +30,8 @@ from kilauea.nodes.script import FALLBACK_LINES, LONGEST_FALLBACK, LONGEST_MESSA
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 TERMINATION_LOG = "/dev/termination-log"
+LEAST_OOM_SCORE = 2
+"""The kernel ends the kubelet and the API server, which have 0, after all containers."""
 _HOSTS = "/etc/hosts"
 _UNENFORCED = ("capabilities", "seccompProfile", "seLinuxOptions", "appArmorProfile", "procMount", "windowsOptions")
 _NEED_ROOT = ("fsGroup", "supplementalGroups")
@@ -102,7 +105,29 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
         stdin=bool(spec.get("stdin")),
         stdin_once=bool(spec.get("stdinOnce")),
         tty=bool(spec.get("tty")),
+        oom_score=oom_score_of(pod, spec, host.node(pod)),
     )
+
+
+def oom_score_of(pod: Obj, container: Obj, node: Obj) -> int:
+    """Return how early the kernel ends a container when the machine has no memory left, as kubelets do.
+
+    1000 for pods of the class BestEffort; the less, the more memory a container of a Burstable pod requests. Those of
+    Guaranteed and critical pods have the least, but follow before the API server, which has 0.
+
+    Args:
+        pod: the pod.
+        container: the container in the pod's specification.
+        node: the node, whose capacity counts.
+    """
+    quality = (pod.get("status") or {}).get("qosClass")
+    if quality == "Guaranteed" or int(pod["spec"].get("priority") or 0) >= SYSTEM_CLASSES["system-cluster-critical"]:
+        return LEAST_OOM_SCORE
+    capacity = parse_units(((node.get("status") or {}).get("capacity") or {}).get("memory") or "0")
+    request = parse_units(((container.get("resources") or {}).get("requests") or {}).get("memory") or "0")
+    if quality == "BestEffort" or not capacity:
+        return 1000
+    return min(max(1000 - 1000 * request // capacity, LEAST_OOM_SCORE + 1), 999)
 
 
 def _groups(security: Obj) -> list[int]:

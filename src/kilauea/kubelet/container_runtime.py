@@ -84,6 +84,8 @@ class Container:
         stdin: True if it has a standard input, which `attach` writes to; otherwise it is empty.
         stdin_once: True if its standard input ends when the first `attach` does.
         tty: True if it has a terminal.
+        oom_score: how early the kernel ends its processes when the machine has no memory left: from 0, like the
+            kubelet, to 1000, first.
     """
 
     id: str
@@ -108,6 +110,7 @@ class Container:
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False
+    oom_score: int = 0
 
 
 class ContainerState(NamedTuple):

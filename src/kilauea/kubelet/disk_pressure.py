@@ -15,6 +15,7 @@ from typing import Protocol
 from kilauea.api.ports import Clock, Obj
 from kilauea.api.quantity import parse_size
 from kilauea.api.times import SECOND
+from kilauea.api.wellknown import SYSTEM_CLASSES
 from kilauea.kubelet.removal import removed
 from kilauea.kubelet.storage import RESOURCE
 
@@ -26,7 +27,7 @@ LEAST = 1 << 20
 """Bytes that an eviction must free: otherwise the pods did not fill the disk, and ending them does not help."""
 HOLD_SECONDS = 300
 """Seconds for which the node reports the pressure after it has ended, as with kubelets."""
-CRITICAL = 2_000_000_000
+CRITICAL = SYSTEM_CLASSES["system-cluster-critical"]
 """Priority from which pods are not evicted."""
 log = logging.getLogger(__name__)
 

@@ -33,6 +33,7 @@ def arguments(**fields: object) -> list[str]:
         ({"mounts": [Mount("/t", "/s", True)]}, ["--mount=type=bind,source=/s,destination=/t,ro=true"]),
         ({"mounts": [Mount("/t,u", '/s"')]}, ['--mount=type=bind,"source=/s""","destination=/t,u"']),
         ({"mounts": [Mount("/t", size=5)]}, ["--mount=type=tmpfs,tmpfs-mode=1777,destination=/t,tmpfs-size=5"]),
+        ({"oom_score": 900}, ["--oom-score-adj=900"]),
         ({"user": 5}, ["--user=5"]),
         ({"group": 6}, ["--user=0:6"]),
         ({"group": 6, "image_user": "app"}, ["--user=app:6"]),

@@ -52,6 +52,27 @@ def test_a_container_cannot_have_more_processes_than_its_limit(tmp_path: Path, i
     asyncio.run(story())
 
 
+@pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="only Linux has such scores")
+def test_the_kernel_ends_containers_before_the_cluster(tmp_path: Path, isolation: Isolation) -> None:
+    def scores(pids: list[int]) -> set[int]:
+        return {int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in pids}
+
+    async def story() -> None:
+        async with runtime(tmp_path, isolation) as opened:
+            state = await opened.start(
+                container(tmp_path, "sh", "-c", "sleep 0.2; sleep 1234321 & wait", oom_score=950)
+            )
+            await until(lambda: processes_of("sleep", "1234321"))
+            assert scores(process_tree.with_descendants([state.pid])) == {950}
+            seconds = str(300_000_000 + time.time_ns() % 100_000_000)
+            process = await opened.exec("one", ["sleep", seconds])
+            await until(lambda: processes_of("sleep", seconds))
+            await until(lambda: scores(processes_of("sleep", seconds)) == {950})
+            await process.close()
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("first", [Limits(), Limits(cpu=100, memory=32 << 20)], ids=["none", "some"])
 def test_the_limits_of_a_running_container_change(tmp_path: Path, isolation: Isolation, first: Limits) -> None:
     async def story() -> None:

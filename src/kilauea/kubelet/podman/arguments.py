@@ -41,6 +41,7 @@ def run_arguments(
         *("--log-driver=k8s-file", f"--log-opt=path={container.log}", f"--log-opt=max-size={log_size}"),
         *(f"--label={label}" for label in _labels(container, folder)),
         *_limits(container),
+        f"--oom-score-adj={container.oom_score}",
         *_identity(container),
         *(f"--env={key}={value}" for key, value in container.environment.items()),
         *(f"--mount={_mount(each)}" for each in container.mounts if each.source or each.image or not each.optional),

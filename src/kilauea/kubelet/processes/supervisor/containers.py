@@ -157,6 +157,7 @@ class Containers:
             for descriptor in {theirs.stdin, theirs.stdout, theirs.stderr, *groups}:
                 os.close(descriptor)
         record.pid, record.started = pid, time.time_ns() // 1000
+        process_tree.set_oom_score(pid, spec.oom_score)
         seen = process_tree.stat(pid)
         # Process ids are reused: with its start time, it can be distinguished from a later process with the same id.
         record.ticks = seen.started if seen else 0

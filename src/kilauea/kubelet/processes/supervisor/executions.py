@@ -61,6 +61,8 @@ class Execution:
     def _is(self, pid: int) -> None:
         self._pid = pid
         self._container.exec_pids.add(pid)
+        if self._container.spec is not None:
+            process_tree.set_oom_score(pid, self._container.spec.oom_score)
         self._loop.at_exit_of_orphan(pid, self._exited)
 
     def _read_pipe(self) -> None:

@@ -84,6 +84,15 @@ def memory(pid: int) -> tuple[int, int]:
     return (int(resident) - int(shared)) * _PAGE, int(shared) * _PAGE
 
 
+def set_oom_score(pid: int, score: int) -> None:
+    """Set how early the kernel ends a process, and those that it starts, when the machine has no memory left.
+
+    Without effect if it has ended, or the system does not know such scores.
+    """
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
+        file.write(str(score))
+
+
 def children(pid: int) -> list[int]:
     """Return the children of a process with one thread or more."""
     found = []

@@ -51,6 +51,7 @@ class Spec:
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False
+    oom_score: int = 0
     log_size: int = 10 * 1024 * 1024
     log_files: int = 5
 

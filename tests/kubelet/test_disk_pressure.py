@@ -46,7 +46,7 @@ def write(kubelet: KubeletWorld, **mebibytes: int) -> dict[str, Path]:
 
 def look(kubelet: KubeletWorld) -> None:
     """Let the kubelet look at the disk a few times, and do what follows."""
-    for _ in range(20):
+    for _ in range(30):
         kubelet.wait(LOOK_SECONDS)
         until_removed()
         measurer.submit(int).result()
@@ -124,6 +124,31 @@ def test_a_pod_is_evicted_even_if_the_disk_is_too_full_to_write_its_status(
     kubelet.space = ENOUGH
     look(kubelet)
     assert kubelet.pod("a")["status"]["reason"] == "Evicted"
+
+
+def test_a_pod_that_takes_long_to_end_holds_up_no_eviction(kubelet: KubeletWorld) -> None:
+    kubelet.create(fills("slow", argv=("run", "forever", "stubborn")), fills("large"))
+    write(kubelet, slow=2, large=3)
+    kubelet.delete("slow", 3600)
+    kubelet.space = LOW
+    look(kubelet)
+    assert phases(kubelet, "large") == ["Failed"]
+
+
+def test_the_next_pod_is_evicted_while_the_status_of_the_first_cannot_be_written(
+    kubelet: KubeletWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubelet.create(fills("a"), fills("b"))
+    files = write(kubelet, a=3, b=2)
+    kubelet.space = LOW
+
+    async def full(*_: Any, **__: Any) -> bytes:
+        raise ApiError(500, "InternalError", "the write could not be stored: database or disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kubelet.world.calm, "patch", full)
+        look(kubelet)
+        assert not any(each.exists() for each in files.values())
 
 
 def test_the_pressure_is_reported_for_some_minutes_after_its_end(kubelet: KubeletWorld) -> None:

@@ -532,7 +532,10 @@ def _until_measured(kubelet: KubeletWorld) -> None:
 def test_the_kernel_ends_pods_of_a_lower_class_first(quality: str, request_: str, priority: int, score: int) -> None:
     main = {"name": "main", "resources": {"requests": {"memory": request_}} if request_ else {}}
     found = {"spec": {"priority": priority, "containers": [main]}, "status": {"qosClass": quality}}
-    assert oom_score_of(found, main, {"status": {"capacity": {"memory": "8Gi"}}}) == score
+    assert oom_score_of(found, main, {"status": {"capacity": {"memory": "8Gi"}}}, 0) == score
+    assert oom_score_of(found, main, {"status": {"capacity": {"memory": "8Gi"}}}, 200) == (
+        score if score > 5 else score + 200
+    )
 
 
 def test_an_ephemeral_container_runs_beside_the_others(kubelet: KubeletWorld) -> None:

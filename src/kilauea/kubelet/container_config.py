@@ -31,7 +31,7 @@ from kilauea.nodes.script import FALLBACK_LINES, LONGEST_FALLBACK, LONGEST_MESSA
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 TERMINATION_LOG = "/dev/termination-log"
 LEAST_OOM_SCORE = 2
-"""The kernel ends the kubelet and the API server, which have 0, after all containers."""
+"""The least score of a container above that of this process: the kernel ends the kubelet and the API server last."""
 _HOSTS = "/etc/hosts"
 _UNENFORCED = ("capabilities", "seccompProfile", "seLinuxOptions", "appArmorProfile", "procMount", "windowsOptions")
 _NEED_ROOT = ("fsGroup", "supplementalGroups")
@@ -105,29 +105,39 @@ def configured(pod: Obj, member: Member, image: Image, volumes: Mapping[str, Pre
         stdin=bool(spec.get("stdin")),
         stdin_once=bool(spec.get("stdinOnce")),
         tty=bool(spec.get("tty")),
-        oom_score=oom_score_of(pod, spec, host.node(pod)),
+        oom_score=oom_score_of(pod, spec, host.node(pod), own_oom_score()),
     )
 
 
-def oom_score_of(pod: Obj, container: Obj, node: Obj) -> int:
+def own_oom_score() -> int:
+    """Return the score of this process, usually 0; user sessions of some systems have more."""
+    try:
+        return int(Path("/proc/self/oom_score_adj").read_text())
+    except OSError:
+        return 0
+
+
+def oom_score_of(pod: Obj, container: Obj, node: Obj, own: int) -> int:
     """Return how early the kernel ends a container when the machine has no memory left, as kubelets do.
 
     1000 for pods of the class BestEffort; the less, the more memory a container of a Burstable pod requests. Those of
-    Guaranteed and critical pods have the least, but follow before the API server, which has 0.
+    Guaranteed and critical pods have the least, but more than this process, so that the API server is ended last.
 
     Args:
         pod: the pod.
         container: the container in the pod's specification.
         node: the node, whose capacity counts.
+        own: the score of this process.
     """
+    least = min(max(own, 0) + LEAST_OOM_SCORE, 1000)
     quality = (pod.get("status") or {}).get("qosClass")
     if quality == "Guaranteed" or int(pod["spec"].get("priority") or 0) >= SYSTEM_CLASSES["system-cluster-critical"]:
-        return LEAST_OOM_SCORE
+        return least
     capacity = parse_units(((node.get("status") or {}).get("capacity") or {}).get("memory") or "0")
     request = parse_units(((container.get("resources") or {}).get("requests") or {}).get("memory") or "0")
     if quality == "BestEffort" or not capacity:
         return 1000
-    return min(max(1000 - 1000 * request // capacity, LEAST_OOM_SCORE + 1), 999)
+    return min(max(1000 - 1000 * request // capacity, least + 1), 999)
 
 
 def _groups(security: Obj) -> list[int]:

@@ -25,6 +25,8 @@ SHARE, MOST = 10, 1 << 30
 """A disk is nearly full if less than a tenth of it is free, and less than 1 GiB."""
 LEAST = 1 << 20
 """Bytes that an eviction must free: otherwise the pods did not fill the disk, and ending them does not help."""
+FRUITLESS_SECONDS = 10
+"""Seconds to the next look if no eviction helps, as measuring reads the folders of all pods."""
 HOLD_SECONDS = 300
 """Seconds for which the node reports the pressure after it has ended, as with kubelets."""
 CRITICAL = SYSTEM_CLASSES["system-cluster-critical"]
@@ -46,7 +48,7 @@ class Space(Protocol):
         ...
 
 
-class Tenant(Protocol):
+class Evictable(Protocol):
     """A pod that uses the disk."""
 
     @property
@@ -55,8 +57,13 @@ class Tenant(Protocol):
         ...
 
     @property
-    def is_ending(self) -> bool:
-        """True if its containers are being stopped, or its files are not released yet."""
+    def is_evicted(self) -> bool:
+        """True if it has been evicted."""
+        ...
+
+    @property
+    def frees_space(self) -> bool:
+        """True if it has been evicted, and its files are not released yet."""
         ...
 
     async def disk_usage(self) -> int:
@@ -73,7 +80,7 @@ class DiskPressure:
 
     Args:
         folder: a folder on the disk.
-        tenants: returns the pods of the machine.
+        pods: returns the pods of the machine.
         clock: the time.
         space: returns the size of the disk of a folder.
     """
@@ -81,12 +88,12 @@ class DiskPressure:
     def __init__(
         self,
         folder: Path,
-        tenants: Callable[[], Iterable[Tenant]],
+        pods: Callable[[], Iterable[Evictable]],
         clock: Clock,
         space: Callable[[Path], Space],
     ) -> None:
         self._folder = folder
-        self._tenants = tenants
+        self._pods = pods
         self._clock = clock
         self._space = space
         self._last_seen: int | None = None
@@ -101,37 +108,39 @@ class DiskPressure:
     async def run(self) -> None:
         """Watch until cancelled."""
         while True:
+            seconds = LOOK_SECONDS
             try:
-                await self._look()
+                seconds = await self._look()
             except OSError as error:
                 log.warning("the free space of %s is unknown: %s", self._folder, error)
-            await self._clock.sleep(LOOK_SECONDS)
+            await self._clock.sleep(seconds)
 
-    async def _look(self) -> None:
+    async def _look(self) -> int:
+        """Evict a pod if necessary; return the seconds to the next look."""
         if not self._is_low():
             self._is_told = False
-            return
+            return LOOK_SECONDS
         await removed()  # files of pods that have ended, which may suffice
         space = self._space(self._folder)
         threshold = _threshold(space)
         if space.free >= threshold:
-            return
+            return LOOK_SECONDS
         self._last_seen = self._clock.monotonic()
-        tenants = list(self._tenants())
-        if any(each.is_ending for each in tenants):
-            return  # they may free enough
-        tenants = [each for each in tenants if _priority(each.pod) < CRITICAL]
-        sizes = await asyncio.gather(*(each.disk_usage() for each in tenants))
-        used = zip(sizes, tenants, strict=True)
-        large = [(size, each) for size, each in used if size >= LEAST and not each.is_ending]
+        # Not for pods that end by themselves: with a long grace period, one could hold up all evictions.
+        if any(each.frees_space for each in self._pods()):
+            return LOOK_SECONDS
+        pods = [each for each in self._pods() if not each.is_evicted and _priority(each.pod) < CRITICAL]
+        sizes = await asyncio.gather(*(each.disk_usage() for each in pods))
+        large = [(size, each) for size, each in zip(sizes, pods, strict=True) if size >= LEAST and not each.is_evicted]
         if not large:
             self._tell(space)
-            return
+            return FRUITLESS_SECONDS
         size, victim = max(large, key=lambda found: _rank(*found))
         victim.evict(
             f"The node was low on resource: {RESOURCE}. Threshold quantity: {threshold >> 10}Ki, available: "
             f"{space.free >> 10}Ki. The pod was using {size >> 10}Ki, its request is {_request(victim.pod) >> 10}Ki. "
         )
+        return LOOK_SECONDS
 
     def _is_low(self) -> bool:
         space = self._space(self._folder)
@@ -152,10 +161,10 @@ def _threshold(space: Space) -> int:
     return min(space.total // SHARE, MOST)
 
 
-def _rank(size: int, tenant: Tenant) -> tuple[bool, int, int, str]:
+def _rank(size: int, evictable: Evictable) -> tuple[bool, int, int, str]:
     """The sort key of pods: the greatest is evicted first."""
-    beyond = size - _request(tenant.pod)
-    return beyond > 0, -_priority(tenant.pod), beyond, str(tenant.pod["metadata"]["uid"])
+    beyond = size - _request(evictable.pod)
+    return beyond > 0, -_priority(evictable.pod), beyond, str(evictable.pod["metadata"]["uid"])
 
 
 def _priority(pod: Obj) -> int:

@@ -146,21 +146,29 @@ class PodWorker:
     # --- disk space
 
     @property
-    def is_ending(self) -> bool:
-        """True if its containers are being stopped, or its files are not released yet."""
-        return self._ending or bool(self._evicted)
+    def is_evicted(self) -> bool:
+        """True if it has been evicted."""
+        return bool(self._evicted)
+
+    @property
+    def frees_space(self) -> bool:
+        """True if it has been evicted, and its files are not released yet."""
+        return self.is_evicted and self._volumes is not None
 
     async def disk_usage(self) -> int:
         """Return the bytes on the disk that the end of the pod would free; 0 if they cannot be measured."""
         try:
-            return await used(self.pod, *await self._folders(self._volumes or {}))
+            volumes, written, _ = await self._folders(self._volumes or {})
+            return await used(self.pod, volumes, written)
         except ContainerError as error:
             log.warning("the disk usage of pod %s is not measured: %s", self._about(), error)
             return 0
 
     def evict(self, message: str) -> None:
-        """End the pod because of its disk usage."""
+        """End the pod because of its disk usage, soon even if it is ending with a long grace period."""
         self._evicted = message
+        if self._ending:
+            self._end_within(_EVICTION_GRACE)
         self._wake.set()
 
     async def _folders(self, volumes: Mapping[str, Prepared]) -> tuple[dict[str, Path], ...]:
@@ -440,6 +448,7 @@ class PodWorker:
             if stopped and self._evicted:  # the disk may be too full for the status until its files are removed
                 self._host.volumes.remove(self.pod["metadata"]["uid"])
                 await self._forget_exited()
+                self._volumes = None
             return False
         await self._forget_exited()
         if not stopped:

@@ -39,13 +39,13 @@ async def exceeded(pod: Obj, volumes: Mapping[str, Path], written: Mapping[str, 
     return await loop.run_in_executor(measurer, _exceeded, pod, dict(volumes), dict(written), dict(logs))
 
 
-async def used(pod: Obj, volumes: Mapping[str, Path], written: Mapping[str, Path], logs: Mapping[str, Path]) -> int:
-    """Return the bytes on the disk that a pod uses; arguments as for `exceeded`."""
-    return await asyncio.get_running_loop().run_in_executor(measurer, _used, pod, volumes, written, logs)
+async def used(pod: Obj, volumes: Mapping[str, Path], written: Mapping[str, Path]) -> int:
+    """Return the bytes on the disk that the end of a pod frees, so without logs; arguments as for `exceeded`."""
+    return await asyncio.get_running_loop().run_in_executor(measurer, _used, pod, volumes, written)
 
 
-def _used(pod: Obj, volumes: Mapping[str, Path], written: Mapping[str, Path], logs: Mapping[str, Path]) -> int:
-    return _size(*written.values(), *logs.values(), *(volumes.get(each["name"]) for each in _volumes_on_disk(pod)))
+def _used(pod: Obj, volumes: Mapping[str, Path], written: Mapping[str, Path]) -> int:
+    return _size(*written.values(), *(volumes.get(each["name"]) for each in _volumes_on_disk(pod)))
 
 
 def _exceeded(pod: Obj, volumes: Mapping[str, Path], written: Mapping[str, Path], logs: Mapping[str, Path]) -> str:

@@ -25,7 +25,7 @@ from kilauea.apiserver.large_writes import LargeWrites
 from kilauea.apiserver.request import ApiResponse, make_request
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
-from kilauea.apiserver.storage import Store
+from kilauea.apiserver.storage import StorageError, Store
 from kilauea.apiserver.storage.log import RevisionLog
 from support.api_core import ADMIN, MAPS, PODS, START, Api
 
@@ -239,6 +239,22 @@ def test_writes_that_come_together_share_the_status_of_quotas(tmp_path: Path, mo
         return {each["status"]["used"]["configmaps"] for each in found}
 
     asyncio.run(play())
+
+
+def test_a_status_that_could_not_be_written_is_written_after_another_write(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.good("POST", QUOTAS, quota(configmaps="5"))
+
+    async def full(*_: Any) -> None:
+        raise StorageError("database or disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(NamespaceAccounts, "_told", full)
+        api.create_map("a")
+    assert used(api) == {"configmaps": "0"}
+    api.good("POST", PODS, pod("one"))
+    assert used(api) == {"configmaps": "1"}
 
 
 def test_the_usage_of_a_write_is_found_once_for_quotas_that_are_alike(

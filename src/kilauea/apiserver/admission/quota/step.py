@@ -107,13 +107,14 @@ class _Charge:
         A deletion does not wait for the status, as in Kubernetes.
         """
         self._end()
-        changed = [each.book(self._change, stored.revision) for each in self._books.accounts.values()]
+        is_changed = any([each.book(self._change, stored.revision) for each in self._books.accounts.values()])
         if self._change.kind == QUOTAS:
             await self._follow_quota()
-        elif not any(changed):
+            is_changed = True
+        if not any(each.is_stale for each in self._books.accounts.values()):
             return
-        shown = self._books.show()
-        if self._change.new is not None:
+        shown = self._books.show()  # also of quotas whose status could not be written before
+        if is_changed and self._change.new is not None:
             await asyncio.shield(shown)
 
     def _end(self) -> None:

@@ -107,7 +107,8 @@ class _Charge:
         A deletion does not wait for the status, as in Kubernetes.
         """
         self._end()
-        is_changed = any([each.book(self._change, stored.revision) for each in self._books.accounts.values()])
+        booked = [each.book(self._change, stored.revision) for each in self._books.accounts.values()]
+        is_changed = any(booked)
         if self._change.kind == QUOTAS:
             await self._follow_quota()
             is_changed = True

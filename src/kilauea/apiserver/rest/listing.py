@@ -20,7 +20,7 @@ from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import EXACT, ListOptions, encode_token, read_options, wait_for_revision
 from kilauea.apiserver.rest.versions import served_items
 from kilauea.apiserver.selection import Selection, selection_of
-from kilauea.apiserver.storage import Expired, Page, Stored, TooNew
+from kilauea.apiserver.storage import Expired, Page, Stored, TooNew, values_of
 from kilauea.apiserver.turns import TimeSlice
 
 CHUNK = 256 * 1024
@@ -151,10 +151,10 @@ async def _selected(call: Call, options: ListOptions, selection: Selection, pref
     seen = await _in_version_of_fields(call, selection, page.items)
     items: list[Stored] = []
     time_slice = TimeSlice(call.pause, TURN)
-    for stored in seen:
-        if time_slice.is_over(stored.length):
+    for stored, value in zip(seen, values_of(seen), strict=True):
+        if time_slice.is_over(len(value)):
             await time_slice.renew()
-        if selection.matches(stored.key, stored.value):
+        if selection.matches(stored.key, value):
             if options.limit and len(items) == options.limit:
                 return Found(items, page.revision, encode_token(page.revision, items[-1].key, prefix))
             items.append(stored)
@@ -230,13 +230,18 @@ def _joined(head: bytes, items: Sequence[Stored], cut: int) -> Iterator[bytes]:
     before = head[:-1] + b',"items":[' + between[1:]
     pending: list[bytes] = []
     size = 0
-    for stored in items:
-        value = stored.value
+    for value in values_of(items):
         pending.append(value[cut:])
         size += len(value)
         if size >= CHUNK:
-            yield before + between.join(pending)
+            pending[0] = before + pending[0]
+            yield between.join(pending)
             before = between
             pending.clear()
             size = 0
-    yield before + between.join(pending) + b"]}" if pending else b"]}"
+    if not pending:
+        yield b"]}"
+        return
+    pending[0] = before + pending[0]
+    pending[-1] += b"]}"
+    yield between.join(pending)

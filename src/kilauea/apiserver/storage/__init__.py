@@ -7,7 +7,7 @@ objects; values are opaque bytes. Each write gets the next revision of the store
 from kilauea.apiserver.storage.datafile import remedy
 from kilauea.apiserver.storage.errors import Conflict, Expired, Missing, StorageError, TooNew, WriteFailed
 from kilauea.apiserver.storage.history import Earlier, Retention
-from kilauea.apiserver.storage.records import Durability, Event, Kind, Page, Stored
+from kilauea.apiserver.storage.records import Durability, Event, Kind, Page, Stored, values_of
 from kilauea.apiserver.storage.store import Store
 from kilauea.apiserver.storage.watch import Watcher
 
@@ -28,4 +28,5 @@ __all__ = [
     "Watcher",
     "WriteFailed",
     "remedy",
+    "values_of",
 ]

@@ -6,6 +6,7 @@ collection does not traverse a hundred thousand of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -69,6 +70,13 @@ class Stored(msgspec.Struct, gc=False):
 
     def _facts(self) -> tuple[str, bytes, int, int]:
         return self.key, self.value, self.revision, self.created
+
+
+def values_of(items: Iterable[Stored]) -> Iterator[bytes]:
+    """Yield the values of objects, faster than by the property of each."""
+    for stored in items:
+        form = stored._form
+        yield stored._data if form is None else form.unpack(stored._data)
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):

@@ -277,7 +277,7 @@ class ApiServer:
         finally:
             call.end_turn()
         if call.resource.strategy.deprecated:
-            call.warnings.append(call.resource.strategy.deprecated)
+            call.warnings.insert(0, call.resource.strategy.deprecated)
         if call.warnings:
             answer.headers += warning_headers(call.warnings)
         return answer

@@ -42,7 +42,11 @@ from kilauea.controllers.volumes.claims import ClaimController
 from kilauea.controllers.volumes.classes import DefaultClassController
 from kilauea.controllers.volumes.consumers import ConsumerController
 from kilauea.controllers.volumes.ephemeral import EphemeralVolumeController
-from kilauea.controllers.volumes.protection import ClaimProtectionController, VolumeProtectionController
+from kilauea.controllers.volumes.protection import (
+    AttributesClassProtectionController,
+    ClaimProtectionController,
+    VolumeProtectionController,
+)
 from kilauea.controllers.volumes.volumes import VolumeController
 
 
@@ -137,6 +141,7 @@ def server_controllers(discover: Callable[[], Discovered] = Discovered) -> list[
         GarbageCollector(),
         ClaimProtectionController(),
         VolumeProtectionController(),
+        AttributesClassProtectionController(),
         PodGroupProtectionController(),
     ]
 

@@ -151,7 +151,7 @@ def test_containers_of_an_applied_configuration_merge_by_name_and_get_defaults(a
 
 
 def test_a_mutating_policy_that_fails_refuses_unless_it_may(api: Api) -> None:
-    change(api, json_patch("object.none"))
+    change(api, json_patch("[JSONPatch{op: 'add', path: '/data', value: object.none}]"))
     answer = api.ask("POST", MAPS, {"metadata": {"name": "a"}})
     assert answer.code == 403
     assert "no such key: none" in answer.body["message"]

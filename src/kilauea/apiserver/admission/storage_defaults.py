@@ -13,8 +13,9 @@ _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 _MARKS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 _CLASSES = "/storage.k8s.io/storageclasses/"
 _PROTECTION = {
-    "persistentvolumeclaims": "kubernetes.io/pvc-protection",
-    "persistentvolumes": "kubernetes.io/pv-protection",
+    ("", "persistentvolumeclaims"): "kubernetes.io/pvc-protection",
+    ("", "persistentvolumes"): "kubernetes.io/pv-protection",
+    ("storage.k8s.io", "volumeattributesclasses"): "kubernetes.io/vac-protection",
 }
 
 
@@ -48,16 +49,16 @@ class DefaultStorageClass(AdmissionStep):
 
 
 class StorageObjectInUseProtection(AdmissionStep):
-    """Adds the finalizer that protects claims and volumes in use."""
+    """Adds the finalizer that protects claims, volumes and classes of attributes in use."""
 
     name = "StorageObjectInUseProtection"
-    kinds = frozenset({("", "persistentvolumeclaims"), ("", "persistentvolumes")})
+    kinds = frozenset(_PROTECTION)
 
     def mutate(self, attributes: Attributes) -> None:
         """Add the finalizer to a new object."""
         resource, obj = attributes.resource, attributes.obj
-        finalizer = _PROTECTION.get(resource.plural)
-        if finalizer is None or resource.group or attributes.operation != "CREATE" or obj is None:
+        finalizer = _PROTECTION.get((resource.group, resource.plural))
+        if finalizer is None or attributes.operation != "CREATE" or obj is None:
             return
         finalizers = obj["metadata"].get("finalizers") or []
         if finalizer not in finalizers:

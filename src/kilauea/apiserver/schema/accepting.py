@@ -65,7 +65,11 @@ def make_tests(checked: Callable[[Schema], Test]) -> Callable[[Schema], Test]:
             and raw.get("anyOf", EITHER) == EITHER
         ):
             pattern = applied(raw.get("pattern", ""))
-            return lambda value: value.__class__ is int or (value.__class__ is str and bool(pattern.search(value)))
+            return lambda value: (
+                -(2**63) <= value < 2**63
+                if value.__class__ is int
+                else value.__class__ is str and bool(pattern.search(value))
+            )
         if not OF_TYPE.get(schema.type, PLAIN).issuperset(raw) or schema.format not in _PLAIN_FORMATS:
             return checked(schema)
         if schema.type == "object":

@@ -62,13 +62,18 @@ def read_builtin(schema: Schema, obj: dict[str, Any]) -> list[str]:
 
 # --- readers
 
+_RAW = "io.k8s.apimachinery.pkg.runtime.RawExtension"
+"""Any JSON value, which may be empty."""
+_WITHOUT_FIELDS = frozenset(["io.k8s.api.scheduling.v1alpha2.BasicSchedulingPolicy"])
+"""Structs without fields, which the descriptions do not distinguish from arbitrary objects."""
+
 
 @derived
 def _reader(schema: Schema) -> Read:
     """Return the reader of a node, which returns the value to keep, or raises TypeError or ValueError."""
     if schema.name in SPECIAL:
         return SPECIAL[schema.name]
-    if schema.type == "object" and schema.layout:
+    if schema.type == "object" and (schema.layout or schema.name in _WITHOUT_FIELDS):
         return _struct_reader(schema)
     if schema.type == "object" and schema.additional is not None:
         return _map_reader(schema.additional)
@@ -160,6 +165,7 @@ def _struct_reader(schema: Schema) -> Read:
             read_field = _reader(child)
             plain = _PLAIN.get(read_field)
             droppable = not mark.startswith(("=", "*")) or (mark.startswith("=") and collection)
+            droppable = droppable and child.name != _RAW
             fields[key] = (plain, read_field, droppable and (schema.name, key) not in _KEPT_WHEN_EMPTY)
 
     def read(obj: Any) -> Any:

@@ -89,8 +89,16 @@ def int_or_string(value: Any) -> int | str:
     raise TypeError("int32")
 
 
+def _byte(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 256:
+        raise TypeError("uint8")
+    return value
+
+
 def encoded_bytes(value: Any) -> str:
-    """Return base64-encoded bytes."""
+    """Return base64-encoded bytes. As in Go, a list of numbers is also accepted."""
+    if isinstance(value, list):
+        return base64.b64encode(bytes(map(_byte, value))).decode()
     if not isinstance(value, str):
         raise TypeError("[]uint8")
     try:

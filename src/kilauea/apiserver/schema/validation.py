@@ -22,6 +22,8 @@ Check = Callable[[Raw, Any, str], Iterator[Cause]]
 NOWHERE = "<nil>"
 """The field of causes without a field in the real server."""
 _INT_RANGES = {"int32": 2**31, "int64": 2**63}
+_KINDS_WITH_FORMAT = {"number": "float64", "object": "", "boolean": ""}
+"""The names of kinds of values that are no integers of a format, where they differ."""
 
 
 def validate(schema: Schema, obj: Any) -> list[Cause]:
@@ -58,7 +60,7 @@ def _accepts(schema: Schema, obj: dict[str, Any]) -> bool:
 
 def _is_plain(raw: Raw, value: Any) -> bool:
     """Return True if a schema is only a type and the value has it, the common case; avoids computing paths."""
-    return raw.keys() <= _TYPE_ALONE and raw.get("type") in (None, _TYPE_NAMES.get(type(value)))
+    return raw.keys() <= _TYPE_ALONE and raw.get("type") in (None, type_name(value))
 
 
 _ANYTHING: Raw = {}
@@ -92,9 +94,15 @@ def _check(raw: Raw, value: Any, path: str) -> Iterator[Cause]:
 
 
 def type_name(value: Any) -> str:
-    """Return the JSON schema type of a value; a whole number is an integer in any notation."""
+    """Return the JSON schema type of a value; a whole number is an integer in any notation.
+
+    As in the real server, integers beyond 64 bits, which it decodes as fractions, are numbers, and so are large
+    fractions.
+    """
     if isinstance(value, float):
-        return "integer" if value.is_integer() else "number"
+        return "integer" if value.is_integer() and abs(value) < 2**53 else "number"
+    if value.__class__ is int and not -(2**63) <= value < 2**63:
+        return "number"
     return _TYPE_NAMES[type(value)]
 
 
@@ -124,7 +132,11 @@ def _check_type(raw: Raw, kind: str, path: str) -> Iterator[Cause]:
         return
     wanted = raw.get("type")
     if wanted and kind != wanted and not (wanted == "number" and kind == "integer"):
-        yield _wrong_type(path, kind, wanted)
+        form = raw.get("format", "")
+        if wanted == "integer" and form in _INT_RANGES and kind in _KINDS_WITH_FORMAT:
+            yield _wrong_type(path, _KINDS_WITH_FORMAT[kind], form)
+        else:
+            yield _wrong_type(path, kind, wanted)
 
 
 def _wrong_type(path: str, kind: str, wanted: str) -> Cause:
@@ -192,7 +204,6 @@ def _check_number(raw: Raw, value: int | float, path: str) -> Iterator[Cause]:
         if not float(value).is_integer() or not -limit <= value < limit:
             named = f"with format {form}" if form else "(default format)"
             yield _nowhere(f"Checked value must be of type integer {named} in {path}")
-            return
     step, most, least = (_bound(value, raw.get(key)) for key in ("multipleOf", "maximum", "minimum"))
     if step and value % step:
         yield _invalid(path, value, f"should be a multiple of {step}")
@@ -271,6 +282,11 @@ def _duplicates(raw: Raw, value: Any, path: str) -> Iterator[Cause]:
         if identity is not None:
             seen: set[str] = set()
             for index, item in enumerate(value):
+                if raw["x-kubernetes-list-type"] == "map" and not isinstance(item, dict):
+                    if item is not None:
+                        message = f"Invalid value: {_json(item)}: must be an object for an array of list-type map"
+                        yield Cause(f"{path}[{index}]", "FieldValueInvalid", message)
+                    continue
                 text = _json(identity(item))
                 if text in seen:
                     yield Cause(f"{path}[{index}]", "FieldValueDuplicate", f"Duplicate value: {text}")
@@ -296,4 +312,4 @@ def _identity(raw: Raw) -> Callable[[Any], Any] | None:
     if kind != "map":
         return None
     keys = sorted(raw.get("x-kubernetes-list-map-keys", ()))
-    return lambda item: {key: item.get(key) for key in keys if key in item} if isinstance(item, dict) else item
+    return lambda item: {key: item.get(key) for key in keys if key in item}

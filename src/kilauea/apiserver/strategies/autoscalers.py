@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kilauea.api.names import label_problems, path_segment_problems
-from kilauea.api.quantity import QuantityError, parse_milli
+from kilauea.api.quantity import QuantityError, parse_size
 from kilauea.apiserver.fields import (
     check_name,
     check_not_negative,
@@ -182,7 +182,7 @@ def _check_target(path: str, target: Object) -> list[Cause]:
 
 def _is_positive(value: Any) -> bool:
     try:
-        return parse_milli(value) > 0
+        return parse_size(value) > 0
     except QuantityError:
         return False
 

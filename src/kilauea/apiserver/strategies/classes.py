@@ -83,7 +83,8 @@ class Addresses(Plain):
         causes: list[Cause] = []
         if parent.get("group"):
             causes += check_name("spec.parentRef.group", parent["group"], subdomain_problems(parent["group"]))
-        return causes + check_path_segments("spec.parentRef", parent, "resource", "name")
+        causes += check_path_segments("spec.parentRef", parent, "resource", "name")
+        return causes + (check_path_segments("spec.parentRef", parent, "namespace") if parent.get("namespace") else [])
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         if spec_of(obj).get("parentRef") != spec_of(old).get("parentRef"):

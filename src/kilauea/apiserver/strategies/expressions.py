@@ -13,7 +13,12 @@ from kilauea.apiserver.schema.admission_types import variables_of
 from kilauea.apiserver.status import Cause
 
 Raw = Mapping[str, Any]
-_NAMES = {"null": "null_type"}
+_NAMES = {
+    "null": "null_type",
+    "timestamp": "google.protobuf.Timestamp",
+    "duration": "google.protobuf.Duration",
+}
+"""The names of types in messages, where they differ."""
 _MISSING = {"spec.auditAnnotations": "valueExpression is not specified"}
 """Messages about a missing expression, by its list."""
 MOST_CONDITIONS = 64
@@ -32,7 +37,7 @@ def typed_problems(text: str, path: str, scope: Mapping[str, Type], *wanted: str
         return
     if wanted and found not in wanted:
         one = wanted[0] if len(wanted) == 1 else f"one of [{' '.join(_NAMES.get(each, each) for each in wanted)}]"
-        yield invalid_value(path, text, f"must evaluate to {one} but got {found}")
+        yield invalid_value(path, text, f"must evaluate to {one} but got {_NAMES.get(found, found)}")
 
 
 def weight_of(value: Any) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kilauea.api.names import subdomain_problems
+from kilauea.api.names import label_problems, subdomain_problems
 from kilauea.apiserver.fields import check_name, check_range, forbidden_field, invalid_value, not_supported, required
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import METADATA, Object, Strategy, spec_of
@@ -121,7 +121,12 @@ def _check_resources(path: str, rule: Object) -> list[Cause]:
         causes.append(required(f"{path}.namespaces", message))
     elif "*" in namespaces and len(namespaces) > 1:
         message = "if '*' is present, must not specify other namespaces"
-        causes.append(invalid_value(f"{path}.namespaces", namespaces, message))
+        return [*causes, invalid_value(f"{path}.namespaces", namespaces, message)]
+    for number, name in enumerate(namespaces):
+        problems = [
+            f"each member of this list must be '*' or a DNS-1123 label; {each}" for each in label_problems(name)
+        ]
+        causes += check_name(f"{path}.namespaces[{number}]", name, problems if name != "*" else ())
     return causes
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kilauea.api.names import label_problems, qualified_name_problems, subdomain_problems
+import re
+
+from kilauea.api.names import label_problems, subdomain_problems
 from kilauea.apiserver.fields import (
     check_name,
     check_path_segments,
@@ -11,6 +13,7 @@ from kilauea.apiserver.fields import (
     invalid_value,
     not_supported,
     required,
+    too_long,
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
@@ -140,6 +143,11 @@ def check_reference(path: str, reference: Object) -> list[Cause]:
     return causes + check_path_segments(path, reference, "kind", "name")
 
 
+_URL_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+LONGEST_CONTROLLER = 250
+"""Maximum bytes of the name of a controller."""
+
+
 class IngressClasses(Strategy):
     """Ingress classes, whose controller is immutable."""
 
@@ -147,7 +155,9 @@ class IngressClasses(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
-        causes = check_controller("spec.controller", spec.get("controller", ""))
+        controller = spec.get("controller", "")
+        causes = [too_long("spec.controller", LONGEST_CONTROLLER)] if len(controller) > LONGEST_CONTROLLER else []
+        causes += check_controller("spec.controller", controller)
         parameters = spec.get("parameters")
         return causes + (_check_parameters("spec.parameters", parameters) if parameters else [])
 
@@ -166,8 +176,9 @@ def check_controller(path: str, controller: str) -> list[Cause]:
     if not slash or not domain or not rest:
         return [invalid_value(path, controller, 'must be a domain-prefixed path (such as "acme.io/foo")')]
     causes = check_name(path, domain, subdomain_problems(domain))
-    bad = [each for each in rest.split("/") if qualified_name_problems(each)]
-    return [*causes, invalid_value(path, controller, "Invalid path")] if bad else causes
+    if not re.fullmatch(_URL_PATH, rest):
+        causes.append(invalid_value(path, rest, f"Invalid path (regex used for validation is '{_URL_PATH}')"))
+    return causes
 
 
 def _check_parameters(path: str, parameters: Object) -> list[Cause]:

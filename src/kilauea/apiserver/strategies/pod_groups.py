@@ -122,14 +122,16 @@ def _check_policy(path: str, policy: Object) -> list[Cause]:
     given, names = [name for name in POLICIES if policy.get(name) is not None], "`basic`, `gang`"
     if not given:
         return [invalid_value(path, "", f"must specify one of: {names}")]
+    causes = []
     if len(given) > 1:
-        return [invalid_value(path, f"{{{', '.join(given)}}}", f"must specify exactly one of: {names}")]
-    if given == ["basic"]:
-        return []
-    minimum, place = policy["gang"].get("minCount") or 0, f"{path}.gang.minCount"
-    if not minimum:
-        return [required(place)]
-    return [] if minimum > 0 else [invalid_value(place, minimum, "must be greater than or equal to 1")]
+        causes.append(invalid_value(path, f"{{{', '.join(given)}}}", f"must specify exactly one of: {names}"))
+    if "gang" in given:
+        minimum, place = policy["gang"].get("minCount") or 0, f"{path}.gang.minCount"
+        if not minimum:
+            causes.append(required(place))
+        elif minimum < 0:
+            causes.append(invalid_value(place, minimum, "must be greater than or equal to 1"))
+    return causes
 
 
 def _check_controller(reference: Object) -> list[Cause]:

@@ -21,10 +21,10 @@ from kilauea.apiserver.strategies.expressions import conditions_problems, typed_
 Raw = Mapping[str, Any]
 _NAMES = frozenset({*variables_of(params=DYN), "variables"})
 _PATCHES = {
-    "JSONPatch": ("jsonPatch", "applyConfiguration"),
-    "ApplyConfiguration": ("applyConfiguration", "jsonPatch"),
+    "JSONPatch": ("jsonPatch", "applyConfiguration", "list(JSONPatch)"),
+    "ApplyConfiguration": ("applyConfiguration", "jsonPatch", "Object"),
 }
-"""The field of each patch type, and the other field."""
+"""The field of each patch type, the other field, and the type of its expression."""
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _MUTABLE = ("*", "CONNECT", "CREATE", "UPDATE")
 MOST_ANNOTATIONS = 20
@@ -139,7 +139,7 @@ def check_mutating_policy(obj: Object) -> list[Cause]:
     if not spec.get("mutations"):
         causes.append(required("spec.mutations", "mutations must contain at least one item"))
     for number, mutation in enumerate(spec.get("mutations") or ()):
-        causes += _mutation(mutation, f"spec.mutations[{number}]")
+        causes += _mutation(mutation, f"spec.mutations[{number}]", spec)
     if not spec.get("reinvocationPolicy"):
         causes.append(required("spec.reinvocationPolicy"))
     else:
@@ -147,23 +147,32 @@ def check_mutating_policy(obj: Object) -> list[Cause]:
     return causes
 
 
-def _mutation(mutation: Raw, path: str) -> Iterator[Cause]:
-    """Yield the errors in one mutation, which must have a patch only of the named type."""
+def _mutation(mutation: Raw, path: str, spec: Raw) -> Iterator[Cause]:
+    """Yield the errors in one mutation of a policy, which must have a patch only of the named type."""
     kind = mutation.get("patchType") or ""
     if not kind:
         yield required(f"{path}.patchType")
     elif kind not in _PATCHES:
         yield not_supported(f"{path}.patchType", kind, sorted(_PATCHES))
     else:
-        own, other = _PATCHES[kind]
+        own, other, wanted = _PATCHES[kind]
         if mutation.get(own) is None:
             yield required(f"{path}.{own}", f"must be specified when patchType is {kind}")
         elif (mutation[own].get("expression") or "").strip():
-            yield from _untyped(mutation[own]["expression"], f"{path}.{own}.expression")
+            yield from _patch_problems(mutation[own]["expression"], f"{path}.{own}.expression", spec, wanted)
         else:
             yield required(f"{path}.{own}.expression")
         if mutation.get(other) is not None:
             yield invalid_value(f"{path}.{other}", f"{{{other}}}", f"must not be specified when patchType is {kind}")
+
+
+def _patch_problems(text: str, path: str, spec: Raw, wanted: str) -> Iterator[Cause]:
+    """Yield the error in the expression of a patch. Only an expression with typed literals can have the wanted type."""
+    composed = spec.get("variables") or ()
+    if any(each != plain_literals(each) for each in (text, *(other.get("expression") or "" for other in composed))):
+        yield from _untyped(text, path)
+    else:
+        yield from typed_problems(text, path, with_composed(variables_of(params=_params(spec)), composed), wanted)
 
 
 def _heads(spec: Raw, operations: Sequence[str] = OPERATIONS) -> Iterator[Cause]:

@@ -9,6 +9,7 @@ from kilauea.apiserver.fields import (
     check_word,
     forbidden_field,
     invalid_value,
+    required,
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of
@@ -31,7 +32,11 @@ class PriorityClasses(Strategy):
         keep(obj["metadata"], old["metadata"], "generation")
 
     def validate(self, obj: Object) -> list[Cause]:
-        return self._check_value(obj) + check_word("preemptionPolicy", obj.get("preemptionPolicy"), _PREEMPTION)
+        policy = obj.get("preemptionPolicy")
+        causes = self._check_value(obj)
+        return causes + (
+            [required("preemptionPolicy")] if policy == "" else check_word("preemptionPolicy", policy, _PREEMPTION)
+        )
 
     def _check_value(self, obj: Object) -> list[Cause]:
         name, value = obj["metadata"].get("name", ""), obj.get("value", 0)

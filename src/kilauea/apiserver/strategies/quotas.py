@@ -96,7 +96,11 @@ def _is_count(name: str) -> bool:
 
 
 def _not_applied(scope: str, hard: Object) -> list[str]:
-    return [name for name in hard if name in STANDARD_RESOURCES and scope in _APPLIES and name not in _APPLIES[scope]]
+    return [name for name in hard if scope in _APPLIES and _is_standard(name) and name not in _APPLIES[scope]]
+
+
+def _is_standard(name: str) -> bool:
+    return name in STANDARD_RESOURCES or name.startswith(("hugepages-", "requests.hugepages-"))
 
 
 def _check_scopes(scopes: list[str], hard: Object) -> Iterator[Cause]:

@@ -43,7 +43,7 @@ class ReplicationControllers(Strategy):
         labels = (template.get("metadata") or {}).get("labels") or {}
         if selector and not selector.items() <= labels.items():
             message = "`selector` does not match template `labels`"
-            causes.append(invalid_value("spec.template.metadata.labels", labels, message))
+            causes.append(invalid_value("spec.template.metadata.labels", labels or None, message))
         return causes + check_template("spec.template", template) + check_deadline(spec, "ReplicationController")
 
     def warnings(self, obj: Object) -> list[str]:

@@ -8,7 +8,6 @@ from kilauea.api.names import qualified_name_problems, subdomain_problems
 from kilauea.apiserver.fields import (
     check_label_selector,
     check_name,
-    check_required_name,
     check_word,
     duplicate,
     forbidden_field,
@@ -19,7 +18,7 @@ from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import METADATA, Object, spec_of
 from kilauea.apiserver.strategies.core import Plain
 from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
-from kilauea.apiserver.strategies.volume_sources import check_driver, driver_problems
+from kilauea.apiserver.strategies.volume_sources import check_driver
 from kilauea.apiserver.strategies.volumes import check_inline_volume
 
 IMMUTABLE = "field is immutable"
@@ -230,7 +229,7 @@ class Attachments(StorageObjects):
         spec = spec_of(obj)
         source, node = spec.get("source") or {}, spec.get("nodeName") or ""
         name, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
-        causes = check_required_name("spec.attacher", spec.get("attacher") or "", driver_problems)
+        causes = [*check_driver("spec.attacher", spec.get("attacher") or "")]
         message = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
         if name is None and inline is None:
             causes.append(required("spec.source", message))

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from kilauea.api.names import subdomain_problems
 from kilauea.api.wellknown import BETA_STORAGE_CLASS
 from kilauea.apiserver.fields import (
+    check_annotations,
     check_label_selector,
+    check_labels,
     check_name,
     check_word,
     forbidden_field,
@@ -31,6 +33,10 @@ _RECYCLED = (
 _CLAIM = "PersistentVolumeClaim"
 _EMPTY = {"apiGroup": None, "kind": "", "name": ""}
 """The fields of a data source of a claim, and their values when omitted."""
+_SET_BY_SERVER = (
+    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers", "managedFields",
+)  # fmt: skip
 _SHARED_PARTS = frozenset(
     "capacity accessModes claimRef persistentVolumeReclaimPolicy storageClassName mountOptions volumeMode nodeAffinity "
     "volumeAttributesClassName".split()
@@ -238,6 +244,15 @@ def _is_usual(source: Object) -> bool:
 def _names_class(claim: Object) -> bool:
     """Return True if a claim names its class in the annotation that preceded the field."""
     return BETA_STORAGE_CLASS in (claim["metadata"].get("annotations") or {})
+
+
+def check_claim_metadata(path: str, metadata: Object) -> Iterator[Cause]:
+    """Yield the errors in the metadata of a template for claims, which may only have annotations and labels."""
+    yield from check_annotations(f"{path}.annotations", metadata.get("annotations") or {})
+    yield from check_labels(f"{path}.labels", metadata.get("labels") or {})
+    for field in _SET_BY_SERVER:
+        if metadata.get(field):
+            yield forbidden_field(f"{path}.{field}", "cannot be set")
 
 
 def check_claim(path: str, spec: Object) -> Iterator[Cause]:

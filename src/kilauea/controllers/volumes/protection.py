@@ -1,10 +1,10 @@
-"""Protection: a finalizer keeps deleted claims and volumes as long as they are in use."""
+"""Protection: a finalizer keeps deleted claims, volumes and classes of attributes as long as they are in use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kilauea.api.kinds import CLAIMS, PODS, VOLUMES
+from kilauea.api.kinds import ATTRIBUTES_CLASSES, CLAIMS, PODS, VOLUMES
 from kilauea.api.ports import Interest, Key, Obj, Outcome, View
 from kilauea.controllers.objects import NOTHING, is_going, own_key, spec_of, status_of, uid_of, without_finalizer
 from kilauea.controllers.pods import is_finished
@@ -15,6 +15,7 @@ PODS_IN_USE = ("spec.nodeName", "status.phase", *CLAIMS_OF)
 SIGNS = ("spec.volumes[].persistentVolumeClaim", "spec.volumes[].ephemeral")
 """Fields that the volumes of pods with claims have."""
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
+CLASS_PROTECTION = "kubernetes.io/vac-protection"
 WITH_CLAIMS = "namespace, if the pod uses claims"
 """Name of the index of pods with claims: they are few, and a namespace may have many pods."""
 
@@ -75,3 +76,42 @@ def _is_held(view: View, volume: Obj) -> bool:
         return status_of(volume).get("phase") == "Bound"
     claim = view.get(CLAIMS, Key(reference["namespace"], reference["name"]))
     return claim is not None and uid_of(claim) == reference.get("uid")
+
+
+def _class_of_volume(volume: Obj) -> Iterable[Key]:
+    name = spec_of(volume).get("volumeAttributesClassName")
+    return (Key("", name),) if name else ()
+
+
+def _classes_of_claim(claim: Obj) -> Iterable[Key]:
+    """The classes that a claim requests, has, and changes to."""
+    status = status_of(claim)
+    changing = (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName")
+    names = (
+        spec_of(claim).get("volumeAttributesClassName"),
+        status.get("currentVolumeAttributesClassName"),
+        changing,
+    )
+    return [Key("", name) for name in dict.fromkeys(names) if name]
+
+
+class AttributesClassProtectionController:
+    """Releases classes of volume attributes that are being deleted, once no claim and no volume uses them."""
+
+    name = "volumeattributesclass-protection-controller"
+    interests = (
+        Interest(ATTRIBUTES_CLASSES, own_key),
+        Interest(VOLUMES, _class_of_volume),
+        Interest(CLAIMS, _classes_of_claim),
+    )
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Remove the finalizer from a class that is not in use."""
+        found = view.get(ATTRIBUTES_CLASSES, key)
+        if found is None or not is_going(found):
+            return NOTHING
+        if any(key in _class_of_volume(volume) for volume in view.list(VOLUMES)):
+            return NOTHING
+        if any(key in _classes_of_claim(claim) for claim in view.list(CLAIMS)):
+            return NOTHING
+        return Outcome(without_finalizer(ATTRIBUTES_CLASSES, found, CLASS_PROTECTION))

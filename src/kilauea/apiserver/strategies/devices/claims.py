@@ -19,7 +19,7 @@ Object = Mapping[str, Any]
 
 MOST_REQUESTS = MOST_CONSTRAINTS = MOST_CONFIGURATIONS = MOST_SELECTORS = MOST_RESULTS = 32
 MOST_ALTERNATIVES = 8
-MOST_DRIVER_NAME, MOST_IDENTIFIER = 63, 32
+MOST_DRIVER_NAME, MOST_POOL_NAME, MOST_IDENTIFIER = 63, 253, 32
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _IDENTIFIER_WORDS = (
     "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters "
@@ -62,8 +62,6 @@ def check_items(
 
 def check_label(path: str, text: str) -> list[Cause]:
     """Check that a name is a DNS label."""
-    if "." in text:
-        return [invalid_value(path, text, "must not contain dots")]
     return check_name(path, text, label_problems(text))
 
 
@@ -246,7 +244,13 @@ def check_parameters(path: str, config: Object) -> list[Cause]:
     """Check parameters for a driver."""
     if config.get("opaque") is None:
         return [required(f"{path}.opaque")]
-    return check_driver(f"{path}.opaque.driver", config["opaque"].get("driver") or "")
+    place, parameters = f"{path}.opaque", config["opaque"].get("parameters")
+    causes = check_driver(f"{place}.driver", config["opaque"].get("driver") or "")
+    if parameters is None:
+        return [*causes, required(f"{place}.parameters")]
+    if not isinstance(parameters, dict):
+        causes.append(invalid_value(f"{place}.parameters", "<value omitted>", "must be a valid JSON object"))
+    return causes
 
 
 # --- status
@@ -307,7 +311,8 @@ def check_pool(path: str, name: str) -> list[Cause]:
     """Check the name of a pool: DNS subdomains separated by slashes."""
     if not name:
         return [required(path)]
-    return [cause for part in name.split("/") for cause in check_name(path, part, subdomain_problems(part))]
+    causes = [too_long(path, MOST_POOL_NAME)] if len(name) > MOST_POOL_NAME else []
+    return causes + [cause for part in name.split("/") for cause in check_name(path, part, subdomain_problems(part))]
 
 
 def _check_source(path: str, config: Object) -> list[Cause]:

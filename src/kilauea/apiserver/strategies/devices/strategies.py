@@ -21,6 +21,7 @@ from kilauea.apiserver.strategies.devices.claims import (
 )
 from kilauea.apiserver.strategies.devices.slices import check_slice
 from kilauea.apiserver.strategies.devices.taints import check_taint_rule
+from kilauea.apiserver.strategies.volumes import check_claim_metadata
 
 IMMUTABLE = "field is immutable"
 _EXTENDED = re.compile(
@@ -56,7 +57,11 @@ class ClaimTemplates(Strategy):
     answers_deleted_object = True
 
     def validate(self, obj: Object) -> list[Cause]:
-        return check_claim("spec.spec", spec_of(spec_of(obj)))
+        spec = spec_of(obj)
+        return [
+            *check_claim_metadata("spec.metadata", spec.get("metadata") or {}),
+            *check_claim("spec.spec", spec_of(spec)),
+        ]
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
         return []

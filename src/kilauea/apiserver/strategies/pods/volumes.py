@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 from kilauea.api.names import label_problems
 from kilauea.apiserver.fields import (
-    check_annotations,
-    check_labels,
     check_name,
     duplicate,
     forbidden_field,
@@ -22,13 +20,9 @@ from kilauea.apiserver.strategies.pods.containers import PULL_POLICIES
 from kilauea.apiserver.strategies.pods.environment import SHOWN_BY_VOLUMES, check_field, check_shown_resource
 from kilauea.apiserver.strategies.quantities import amount
 from kilauea.apiserver.strategies.volume_sources import check_driver, check_shared_disk, check_source
-from kilauea.apiserver.strategies.volumes import check_claim
+from kilauea.apiserver.strategies.volumes import check_claim, check_claim_metadata
 
 _SHORTEST_TOKEN, _LONGEST_TOKEN = 10 * 60, 2**32
-_METADATA = (
-    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
-    "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers", "managedFields",
-)  # fmt: skip
 
 
 def check_volumes(path: str, volumes: list[Object], *, in_pod: bool) -> tuple[list[Cause], dict[str, str]]:
@@ -208,12 +202,7 @@ def _ephemeral(path: str, source: Object) -> Iterator[Cause]:
     if template is None:
         yield required(where)
         return
-    metadata = template.get("metadata") or {}
-    yield from check_annotations(f"{where}.metadata.annotations", metadata.get("annotations") or {})
-    yield from check_labels(f"{where}.metadata.labels", metadata.get("labels") or {})
-    for field in _METADATA:
-        if metadata.get(field):
-            yield forbidden_field(f"{where}.metadata.{field}", "cannot be set")
+    yield from check_claim_metadata(f"{where}.metadata", template.get("metadata") or {})
     yield from check_claim(f"{where}.spec", spec_of(template))
 
 

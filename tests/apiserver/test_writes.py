@@ -365,7 +365,8 @@ def test_events_are_the_same_in_both_groups(api: Api) -> None:
     read = api.good("GET", f"{old}/e")
     assert (read["apiVersion"], read["message"], read["involvedObject"]["name"]) == ("v1", "it fits", "web")
     assert read["reportingComponent"] == "volcano"
-    changed = api.good("PATCH", f"{new}/e", {"note": "it fits well"}, content_type=MERGE)
+    assert api.ask("PATCH", f"{new}/e", {"note": "it fits well"}, content_type=MERGE).code == 422
+    changed = api.good("PATCH", f"{old}/e", {"message": "it fits well"}, content_type=MERGE)
     assert changed["metadata"]["uid"] == read["metadata"]["uid"]
     assert api.good("GET", old)["items"][0]["message"] == "it fits well"
     for part in ("reportingController=volcano", "reason=Scheduled,type=Normal"):

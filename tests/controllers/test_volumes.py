@@ -7,19 +7,23 @@ from typing import Any
 
 import pytest
 
-from kilauea.api.kinds import CLAIMS, CSI_CAPACITIES, NODES, PODS, STORAGE_CLASSES, VOLUMES
+from kilauea.api.kinds import ATTRIBUTES_CLASSES, CLAIMS, CSI_CAPACITIES, NODES, PODS, STORAGE_CLASSES, VOLUMES
 from kilauea.controllers.volumes.claims import ClaimController
 from kilauea.controllers.volumes.classes import DefaultClassController
 from kilauea.controllers.volumes.consumers import ConsumerController
 from kilauea.controllers.volumes.ephemeral import EphemeralVolumeController
-from kilauea.controllers.volumes.protection import ClaimProtectionController, VolumeProtectionController
+from kilauea.controllers.volumes.protection import (
+    AttributesClassProtectionController,
+    ClaimProtectionController,
+    VolumeProtectionController,
+)
 from kilauea.controllers.volumes.volumes import VolumeController
 from support.controlled import Cluster
 
 
 @pytest.fixture
 def cluster(cluster_of: Callable[..., Cluster]) -> Cluster:
-    protection = ClaimProtectionController(), VolumeProtectionController()
+    protection = ClaimProtectionController(), VolumeProtectionController(), AttributesClassProtectionController()
     return cluster_of(ClaimController(), VolumeController(), ConsumerController(), *protection)
 
 
@@ -150,6 +154,24 @@ def test_a_claim_stays_while_a_pod_on_a_node_uses_it_and_a_volume_that_is_kept_i
     assert cluster.get(VOLUMES, "v")["status"]["phase"] == "Released"
     claim(cluster, "next")
     assert bound_to(cluster, "next") == ""
+
+
+def test_a_class_of_attributes_stays_while_a_claim_or_a_volume_uses_it(cluster: Cluster) -> None:
+    for name in ("gold", "silver", "idle"):
+        cluster.create(ATTRIBUTES_CLASSES, {"metadata": {"name": name}, "driverName": "d", "parameters": {"a": "b"}})
+    claim(cluster, volumeAttributesClassName="gold")
+    driven = {"driver": "d.example.com", "volumeHandle": "h"}
+    volume(cluster, "v", volumeAttributesClassName="silver", hostPath=None, csi=driven)
+    for name in ("gold", "silver", "idle"):
+        cluster.delete(ATTRIBUTES_CLASSES, name)
+    cluster.settle()
+    assert cluster.names(ATTRIBUTES_CLASSES) == ["gold", "silver"]
+    cluster.delete(CLAIMS, "c")
+    cluster.settle()
+    assert cluster.names(ATTRIBUTES_CLASSES) == ["silver"]
+    cluster.delete(VOLUMES, "v")
+    cluster.settle()
+    assert cluster.names(ATTRIBUTES_CLASSES) == []
 
 
 def test_a_volume_is_kept_for_the_claim_that_it_names(cluster: Cluster) -> None:

@@ -10,6 +10,8 @@ from kilauea.apiserver.crd import ratcheting
 from kilauea.apiserver.crd.ratcheting import new_causes
 from kilauea.apiserver.schema import from_openapi, validate, violations
 from kilauea.apiserver.status import MOST_CAUSES
+from support.api_core import Api
+from support.definitions import TREE, TREES, serve, trees
 
 SCHEMA = from_openapi(
     {
@@ -41,6 +43,8 @@ SCHEMA = from_openapi(
     }
 )
 
+OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
 
 @pytest.mark.parametrize(
     ("old", "new", "fields"),
@@ -57,6 +61,9 @@ SCHEMA = from_openapi(
             {"zz": "x", "m": [{"k": "b", "v": 9}, {"k": "a", "v": 9}]},
             ["spec.m[0].v"],
         ),
+        ({"zz": "x", "a": 1}, {"zz": "x", "a": True}, ["spec.a"]),
+        ({"zz": "x", "m": [{"k": "a"}]}, {"zz": "x", "m": [{"k": "a"}, {"k": "a"}]}, ["spec.m[1]"]),
+        ({"zz": "x", "m": [{"k": "a"}, {"k": "a"}]}, {"zz": "y", "m": [{"k": "a"}, {"k": "a"}]}, []),
     ],
 )
 def test_only_what_changed_is_held_against_an_update(
@@ -81,3 +88,15 @@ def test_old_items_are_read_once_for_all_errors_of_a_list(monkeypatch: pytest.Mo
     found = new_causes(SCHEMA.raw, violations(SCHEMA, obj), obj, before)
     assert (found[0].field, len(found)) == ("spec.m[0].v", MOST_CAUSES + 1)
     assert keys <= 2 * count
+
+
+def test_a_number_that_becomes_a_truth_value_is_a_change(api: Api) -> None:
+    """In Python, 1 == True."""
+    serve(api, trees({"type": "object", "properties": {"spec": OPEN}}))
+    api.good("POST", TREES, TREE | {"metadata": {"name": "a"}, "spec": {"on": 1}})
+    merge = "application/merge-patch+json"
+    changed = api.good("PATCH", f"{TREES}/a", {"spec": {"on": True}}, content_type=merge)
+    assert changed["spec"]["on"] is True
+    assert changed["metadata"]["generation"] == 2
+    again = api.good("PATCH", f"{TREES}/a", {"spec": {"on": True}}, content_type=merge)
+    assert again["metadata"]["resourceVersion"] == changed["metadata"]["resourceVersion"]

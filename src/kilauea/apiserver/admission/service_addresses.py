@@ -106,11 +106,15 @@ def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[All
 def _give_families(spec: dict[str, Any], old: dict[str, Any]) -> None:
     """Set IP families and their policy: those of the cluster, and of the requested addresses if possible.
 
-    A new service without an address and a selector gets both families, as its endpoints are not determined here.
+    A new service without an address and a selector gets both families, as its endpoints are not determined here. An
+    update that does not name them leaves them unchanged.
     """
-    families = spec.get("ipFamilies") or []
     is_open = spec["clusterIP"] == "None" and not spec.get("selector")
-    policy = spec.setdefault("ipFamilyPolicy", "RequireDualStack" if is_open else "SingleStack")
+    usual = "RequireDualStack" if is_open else "SingleStack"
+    policy = spec["ipFamilyPolicy"] = spec.get("ipFamilyPolicy") or old.get("ipFamilyPolicy") or usual
+    families = spec.get("ipFamilies") or []
+    if not families and old.get("ipFamilies"):
+        families = old["ipFamilies"][: 1 if policy == "SingleStack" else 2]
     if not families and ":" not in spec["clusterIPs"][0]:
         families = ["IPv4"]
     if is_open and policy != "SingleStack" and len(families) == 1 and len(old.get("ipFamilies") or ()) < 2:

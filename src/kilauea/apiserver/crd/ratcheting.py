@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from kilauea.apiserver.patch.values import same
 from kilauea.apiserver.status import Cause, first_causes
 
 Raw = Mapping[str, Any]
@@ -42,15 +43,15 @@ def _key(item: Mapping[str, Any], keys: list[str]) -> bytes:
 
 def _changed(raw: Raw, cause: Cause, obj: Any, old: Any, items: _OldItems) -> bool:
     steps: list[str | int] = [int(found[1]) if found[1] else found[2] for found in _STEP.finditer(cause.field)]
-    if cause.reason == "FieldValueRequired":
-        steps = steps[:-1]  # the error is in the object that contains the field
+    if cause.reason in ("FieldValueRequired", "FieldValueDuplicate"):
+        steps = steps[:-1]  # the error is in the object that contains the field, or the list with the duplicates
     for step in steps:
         raw, obj, old = _below(raw, step, obj, old, items)
         if obj is _ABSENT or old is _ABSENT:
             return True
-        if obj == old:  # nothing below has changed either, even in a list without keys
+        if same(obj, old):  # nothing below has changed either, even in a list without keys
             return False
-    return bool(obj != old)
+    return not same(obj, old)
 
 
 def _below(raw: Raw, step: str | int, obj: Any, old: Any, known: _OldItems) -> tuple[Raw, Any, Any]:

@@ -16,6 +16,7 @@ from kilauea.apiserver.crd.rules import apply_rules, rules_of
 from kilauea.apiserver.crd.scale_checks import check_scale_spec, check_scale_status
 from kilauea.apiserver.custom_resources.conversion import VersionConversion
 from kilauea.apiserver.custom_resources.stored_defaults import StoredDefaults, stored_defaults
+from kilauea.apiserver.patch.values import same
 from kilauea.apiserver.resources.types import STATUS_VERBS, ResourceType, Subresource
 from kilauea.apiserver.schema import Schema, from_openapi, validate, violations
 from kilauea.apiserver.status import MORE_ERRORS, Cause
@@ -128,7 +129,7 @@ class CustomStrategy(Strategy):
             keep(obj, old, "status")
         generation = old["metadata"].get("generation", 1)
         parts = {**old, **obj}.keys() - {"metadata"}
-        changed = any(obj.get(part) != old.get(part) for part in parts)
+        changed = any(not same(obj.get(part), old.get(part)) for part in parts)
         obj["metadata"]["generation"] = generation + 1 if changed else generation
 
     def prepare_status(self, obj: Object, old: Object) -> None:

@@ -20,6 +20,7 @@ from kilauea.apiserver.fields import (
     required,
 )
 from kilauea.apiserver.patch import FieldSet, fields, track_update
+from kilauea.apiserver.patch.values import same
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.extent import DEEPEST, check_size, is_deep, too_deep
 from kilauea.apiserver.schema import apply_defaults
@@ -173,12 +174,12 @@ _CUSTOM_BUT_STATUS = fields("spec", "metadata")
 
 def complete(call: Call, obj: Object, old: Object | None = None) -> None:
     """Set defaults; unchanged parts already have them, as defaults of built-in kinds never change."""
-    same: Sequence[str] = ()
+    kept: Sequence[str] = ()
     if call.like is not None and call.like.known is not None:
-        same = ("spec",)
+        kept = ("spec",)
     elif old and not call.resource.is_custom:
-        same = [key for key, value in obj.items() if key in old and (value is old[key] or value == old[key])]
-    apply_defaults(call.resource.schema, obj, same)
+        kept = [key for key, value in obj.items() if key in old and (value is old[key] or value == old[key])]
+    apply_defaults(call.resource.schema, obj, kept)
     call.resource.strategy.default(obj)
     call.resource.strategy.note_times(obj, old, call.backend.timestamp())
 
@@ -344,7 +345,9 @@ def same_but_for_times(obj: Object, old: Object) -> bool:
     """Return True if an update changes only times in managedFields, so that it need not be written."""
     if obj.keys() != old.keys() or any(obj[part] != old[part] for part in obj if part != "metadata"):
         return False
-    return _without_times(obj["metadata"]) == _without_times(old["metadata"])
+    if _without_times(obj["metadata"]) != _without_times(old["metadata"]):
+        return False
+    return all(same(obj[part], old[part]) for part in obj if part != "metadata")  # in Python, 1 == True
 
 
 def _without_times(metadata: Object) -> dict[str, Any]:

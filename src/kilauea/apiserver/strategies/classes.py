@@ -125,6 +125,7 @@ class ApiServices(Strategy):
 
     kept_in_status = METADATA
     has_generation = False
+    unconditional_update = False
 
     name_problems = staticmethod(path_segment_problems)
 

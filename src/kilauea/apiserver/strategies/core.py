@@ -7,6 +7,7 @@ import binascii
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from kilauea.api.names import (
     data_key_problems,
@@ -144,12 +145,13 @@ class Nodes(Strategy):
         return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        before, now = spec_of(old).get("providerID"), spec_of(obj).get("providerID")
-        if before and before != now:
-            return [
-                forbidden_field("spec.providerID", 'node updates may not change providerID except from "" to valid')
-            ]
-        return []
+        causes = []
+        for field, told in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
+            before, now = spec_of(old).get(field), spec_of(obj).get(field)
+            if before and before != now:
+                message = f'node updates may not change {told} except from "" to valid'
+                causes.append(forbidden_field(f"spec.{field}", message))
+        return causes
 
 
 def _bad_effect(path: str, effect: str) -> Cause:
@@ -331,7 +333,20 @@ class NewEvents(Events):
         return causes
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
-        return self.validate(obj) + (self.validate_last(obj) if obj.get("eventTime") else [])
+        return self.validate(obj) + (_check_series(obj.get("series")) if obj.get("eventTime") else [])
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        """Return an error for each changed field but the series, with the names that fields have in the core group."""
+        causes = []
+        for field, told, form in _FIXED_IN_EVENTS:
+            value = obj.get(field) or {}
+            if value != (old.get(field) or {}):
+                if isinstance(form, dict):
+                    shown = {name: value.get(part, "") for name, part in form.items()}
+                else:
+                    shown = value or form
+                causes.append(invalid_value(told, shown, "field is immutable"))
+        return causes
 
     def validate_last(self, obj: Object) -> list[Cause]:
         causes = _check_series(obj.get("series"))
@@ -352,6 +367,28 @@ _OF_OLD_EVENTS = {
     "deprecatedSource": "source",
 }
 """Fields that new events must not have, and their names in the other version, used in messages."""
+_REFERENCE = {
+    "Kind": "kind", "Namespace": "namespace", "Name": "name", "UID": "uid", "APIVersion": "apiVersion",
+    "ResourceVersion": "resourceVersion", "FieldPath": "fieldPath",
+}  # fmt: skip
+_FIXED_IN_EVENTS: tuple[tuple[str, str, Any], ...] = (
+    ("regarding", "involvedObject", _REFERENCE),
+    ("reason", "reason", ""),
+    ("note", "message", ""),
+    ("deprecatedSource", "source", {"Component": "component", "Host": "host"}),
+    ("deprecatedFirstTimestamp", "firstTimestamp", None),
+    ("deprecatedLastTimestamp", "lastTimestamp", None),
+    ("deprecatedCount", "count", 0),
+    ("reason", "reason", ""),  # the real server checks it twice
+    ("type", "type", ""),
+    ("eventTime", "eventTime", None),
+    ("action", "action", ""),
+    ("related", "related", _REFERENCE),
+    ("reportingController", "reportingController", ""),
+    ("reportingInstance", "reportingInstance", ""),
+)
+"""Fields of events that updates must not change, with their names in messages, and the names of their parts there or
+their empty value."""
 _LONGEST_WORD, _LONGEST_NOTE = 128, 1024
 
 

@@ -163,6 +163,15 @@ def _check_class(path: str, name: str | None) -> list[Cause]:
     return check_name(path, name, subdomain_problems(name)) if name else []
 
 
+def _fill_data_sources(spec: Object) -> None:
+    """Set the older field for the source of a claim from the newer one, and the reverse."""
+    source, newer = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source and not newer:
+        spec["dataSourceRef"] = {part: source.get(part, _EMPTY[part]) for part in _EMPTY}
+    elif newer and not source and not newer.get("namespace"):
+        spec["dataSource"] = {part: newer.get(part, _EMPTY[part]) for part in _EMPTY}
+
+
 def _source(obj: Object) -> Object:
     return {key: value for key, value in spec_of(obj).items() if key not in _SHARED_PARTS}
 
@@ -180,11 +189,11 @@ class Claims(Strategy):
             del spec["dataSourceRef"]  # behind a feature gate that is off by default in the real server
         if spec.get("dataSource") and not spec.get("dataSourceRef") and not _is_usual(spec["dataSource"]):
             del spec["dataSource"]  # only the newer field can name others
-        source, newer = spec.get("dataSource"), spec.get("dataSourceRef")
-        if source and not newer:
-            spec["dataSourceRef"] = {part: source.get(part, _EMPTY[part]) for part in _EMPTY}
-        elif newer and not source and not newer.get("namespace"):
-            spec["dataSource"] = {part: newer.get(part, _EMPTY[part]) for part in _EMPTY}
+        _fill_data_sources(spec)
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        super().prepare_update(obj, old)
+        _fill_data_sources(spec_of(obj))
 
     def validate_status(self, obj: Object, old: Object) -> list[Cause]:
         causes = []

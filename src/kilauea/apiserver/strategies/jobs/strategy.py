@@ -48,6 +48,8 @@ _COUNTS = (
 _MODES = ("NonIndexed", INDEXED)
 _REPLACEMENTS = ("Failed", "TerminatingOrFailed")
 _ENDING = ("OnFailure", "Never")
+_FREE_WHILE_SUSPENDED = ("nodeSelector", "tolerations", "schedulingGates")
+"""Fields of pods that may change until a suspended job starts, besides node affinity and resources of containers."""
 
 
 class Jobs(Strategy):
@@ -94,8 +96,11 @@ class Jobs(Strategy):
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         causes = [*_check_completions(spec_of(obj), spec_of(old))]
         causes += check_fixed(obj, old, ("selector",))
-        if spec_of(obj).get("template") != spec_of(old).get("template") and not _may_change_template(old):
-            causes.append(invalid_value("spec.template", spec_of(obj).get("template"), IMMUTABLE))
+        template, before = spec_of(obj).get("template") or {}, spec_of(old).get("template") or {}
+        if template != before and not _may_change_template(old):
+            causes.append(invalid_value("spec.template", template, IMMUTABLE))
+        elif template != before and _fixed_parts(template) != _fixed_parts(before):
+            causes.append(invalid_value("spec.template.spec", spec_of(template), IMMUTABLE))
         told = {"podFailurePolicy": told_failure_policy, "successPolicy": told_success_policy}
         fixed = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
         return causes + check_fixed(obj, old, fixed, told)
@@ -124,6 +129,15 @@ def _check_completions(spec: Object, before: Object) -> Iterator[Cause]:
 def _may_change_template(job: Object) -> bool:
     """Return True for a suspended job that has not started, whose template a queue controller may change."""
     return bool(spec_of(job).get("suspend")) and not (job.get("status") or {}).get("startTime")
+
+
+def _fixed_parts(template: Object) -> Object:
+    """Return what a queue controller may not change in the pods of a job: all but scheduling and resources."""
+    fixed = {field: value for field, value in spec_of(template).items() if field not in _FREE_WHILE_SUSPENDED}
+    affinity = {kind: value for kind, value in (fixed.pop("affinity", None) or {}).items() if kind != "nodeAffinity"}
+    for kind in ("containers", "initContainers"):
+        fixed[kind] = [{**container, "resources": None} for container in fixed.get(kind) or ()]
+    return {**fixed, "affinity": affinity}
 
 
 class CronJobs(Strategy):

@@ -139,13 +139,28 @@ def test_a_failed_write_of_a_caller_that_has_gone_is_no_error_of_the_loop(
     assert (consequence.cancelled, errors) == (1, [])
 
 
+QUOTA = {"metadata": {"name": "q"}, "spec": {"hard": {"requests.memory": "1Gi", "requests.storage": "1Gi"}}}
+
+
 @pytest.mark.parametrize(
     ("text", "canonical"),
-    [("0.5", "500m"), ("1024Mi", "1Gi"), ("1000Mi", "1000Mi"), ("2000", "2k"), ("1.5Gi", "1536Mi"), ("1e3", "1e3"),
+    [("1500Ki", "1500Ki"), ("1Pi", "1Pi"), ("1Ti", "1Ti"), ("1Ei", "1Ei"), ("3n", "3n"), ("0.5", "500m"), ("1024Mi", "1Gi"), ("1000Mi", "1000Mi"), ("2000", "2k"), ("1.5Gi", "1536Mi"), ("1e3", "1e3"),
      ("100u", "100u"), ("0Gi", "0"), ("-2", "-2"), ("1500m", "1500m"), ("12e6", "12e6")],
 )  # fmt: skip
 def test_amounts_are_written_as_they_were_given(text: str, canonical: str) -> None:
     assert str(parse(text)) == canonical
+
+
+def test_a_claim_and_a_pod_with_a_quota_may_ask_for_kibibytes(api: Api) -> None:
+    api.good("POST", "/api/v1/namespaces/default/resourcequotas", QUOTA)
+    amounts = {"requests": {"storage": "1500Ki"}}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": amounts}
+    api.good("POST", "/api/v1/namespaces/default/persistentvolumeclaims", {"metadata": {"name": "c"}, "spec": spec})
+    memory = {"requests": {"memory": "1500Ki"}}
+    pod = {"containers": [{"name": "c", "image": "i", "resources": memory}]}
+    api.good("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": pod})
+    used = api.good("GET", "/api/v1/namespaces/default/resourcequotas/q")["status"]["used"]
+    assert used == {"requests.memory": "1500Ki", "requests.storage": "1500Ki"}
 
 
 def test_a_sum_has_the_form_of_its_first_part_that_is_not_zero() -> None:

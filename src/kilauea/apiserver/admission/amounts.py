@@ -14,7 +14,7 @@ from kilauea.api.remembered import remembered
 from kilauea.apiserver.schema.scalars import quantity
 
 ONE = 10**9
-_TEXT = re.compile(r"(-?\d+)(?:e(-?\d+)|([numkMGTPE]i?)?)")
+_TEXT = re.compile(r"(-?\d+)(?:e(-?\d+)|([numkMGTPE]|[KMGTPE]i)?)")
 _DECIMAL = {"n": 0, "u": 3, "m": 6, "": 9, "k": 12, "M": 15, "G": 18, "T": 21, "P": 24, "E": 27}
 _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")

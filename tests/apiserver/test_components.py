@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from support.api_core import Api
+from kilauea.apiserver.request import ApiResponse, make_request
+from support.api_core import ADMIN, Api
 
 PATH = "/api/v1/componentstatuses"
 HEALTHY = {"type": "Healthy", "status": "True", "message": "ok"}
@@ -55,3 +56,13 @@ def test_they_are_in_discovery_and_cannot_be_written(whole: Api) -> None:
     assert (found["shortNames"], found["verbs"], found["namespaced"]) == (["cs"], ["get", "list"], False)
     assert whole.ask("POST", PATH, {"metadata": {"name": "a"}}).code == 405
     assert whole.ask("GET", f"{PATH}?watch=1").code == 405
+
+
+def test_a_client_that_accepts_only_protobuf_is_told_what_there_is(whole: Api) -> None:
+    for path in (PATH, f"{PATH}/scheduler"):
+        only = make_request("GET", path, {"accept": "application/vnd.kubernetes.protobuf"}, b"", ADMIN)
+        answer = whole.run(whole.server.handle(only))
+        assert isinstance(answer, ApiResponse)
+        assert answer.status == 406
+        either = whole.ask("GET", path, accept="application/vnd.kubernetes.protobuf,application/json")
+        assert (either.code, type(either.body)) == (200, dict)

@@ -195,7 +195,7 @@ def _parts_of_fields(resource: ResourceType, equal: Mapping[str, frozenset[str]]
 
 def _not_selectable(resource: ResourceType, path: str) -> str:
     """Return the error for a field that is not selectable; its wording differs for kinds with selectable fields."""
-    if resource.strategy.selectable or not resource.namespaced:
+    if resource.is_custom or resource.strategy.selectable or not resource.namespaced:
         return f"field label not supported: {path}"
     return f'"{path}" is not a known field selector: only "{_NAME}", "{_NAMESPACE}"'
 

@@ -144,7 +144,8 @@ QUOTA = {"metadata": {"name": "q"}, "spec": {"hard": {"requests.memory": "1Gi", 
 
 @pytest.mark.parametrize(
     ("text", "canonical"),
-    [("1500Ki", "1500Ki"), ("1Pi", "1Pi"), ("1Ti", "1Ti"), ("1Ei", "1Ei"), ("3n", "3n"), ("0.5", "500m"), ("1024Mi", "1Gi"), ("1000Mi", "1000Mi"), ("2000", "2k"), ("1.5Gi", "1536Mi"), ("1e3", "1e3"),
+    [("1500Ki", "1500Ki"), ("1Pi", "1Pi"), ("1Ti", "1Ti"), ("1Ei", "1Ei"), ("3n", "3n"),
+     ("0.5", "500m"), ("1024Mi", "1Gi"), ("1000Mi", "1000Mi"), ("2000", "2k"), ("1.5Gi", "1536Mi"), ("1e3", "1e3"),
      ("100u", "100u"), ("0Gi", "0"), ("-2", "-2"), ("1500m", "1500m"), ("12e6", "12e6")],
 )  # fmt: skip
 def test_amounts_are_written_as_they_were_given(text: str, canonical: str) -> None:

@@ -105,6 +105,11 @@ class ResourceType:
         """True if the kind comes from a definition."""
         return self.custom_schema is not None
 
+    @property
+    def has_protobuf(self) -> bool:
+        """True if its objects have a protobuf form: those of built-in kinds, except for the status of components."""
+        return self.custom_schema is None and self.told_schema is None
+
     @cached_property
     def singular_name(self) -> str:
         """The singular name; by default the kind in lower case."""

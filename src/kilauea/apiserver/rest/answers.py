@@ -44,7 +44,7 @@ def view_of(call: Call) -> View:
     if call.view is not None:
         return call.view
     view = negotiate(call.request.headers.get("accept", ""))
-    if view.media == PROTOBUF and call.resource.is_custom and not view.form:
+    if view.media == PROTOBUF and not call.resource.has_protobuf and not view.form:
         raise status.no_such_form(MEDIA)
     if view.form and "get" not in call.resource.verbs and call.subresource is None:
         view = negotiate_whole(call.request.headers["accept"])

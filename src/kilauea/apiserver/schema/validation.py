@@ -23,7 +23,7 @@ NOWHERE = "<nil>"
 """The field of causes without a field in the real server."""
 _INT_RANGES = {"int32": 2**31, "int64": 2**63}
 _KINDS_WITH_FORMAT = {"number": "float64", "object": "", "boolean": ""}
-"""The names of kinds of values that are no integers of a format, where they differ."""
+"""Names of kinds of values that are not integers of a format, where they differ."""
 
 
 def validate(schema: Schema, obj: Any) -> list[Cause]:

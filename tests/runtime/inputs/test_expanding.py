@@ -349,3 +349,18 @@ def test_nonsense_in_a_workload_leaves_out_no_other(tmp_path: Path, kind: str, f
         odd["spec"][field] = value
     plan = planned(read(tmp_path, odd, workload(kind, "apps/v1", replicas=2))).plan
     assert {"default/web-0", "default/web-1"} <= {bind.pod for bind in plan.binds}
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "size"),
+    [("Deployment", "apps/v1", "replicas"), ("StatefulSet", "apps/v1", "replicas"), ("Job", "batch/v1", "parallelism")],
+)
+def test_a_workload_with_more_pods_than_fit_in_memory_is_left_out(
+    tmp_path: Path, kind: str, version: str, size: str
+) -> None:
+    odd = workload(kind, version, "odd")
+    odd["spec"] |= {size: 2**31 - 1, "podManagementPolicy": "Parallel"} if kind == "StatefulSet" else {size: 2**31 - 1}
+    cluster = read(tmp_path, odd, workload("Deployment", "apps/v1", replicas=2))
+    expected = f"{kind} default/odd: spec.{size}: 2147483647 pods are requested, and a workload here may have 100000: "
+    assert cluster.warnings == [f"{expected}set fewer; left out"]
+    assert {bind.pod for bind in planned(cluster).plan.binds} == {"default/web-0", "default/web-1"}

@@ -29,6 +29,8 @@ SCHEMAS = {
     "Job": "io.k8s.api.batch.v1.Job",
 }
 """Fields of a kind."""
+MOST_PODS = 100_000
+"""Maximum pods of a workload: all of them are in memory."""
 
 
 def expand_workload(workload: Obj, known: Known, creation: Creation) -> tuple[str, list[Object], NotCreated | None]:
@@ -48,7 +50,10 @@ def expand_workload(workload: Obj, known: Known, creation: Creation) -> tuple[st
         raise Refused(str(error)) from error
     owner = {**complete, "apiVersion": resource.api_version, "kind": resource.kind}
     spec = spec_of(complete)
-    count = spec.get("parallelism" if resource == JOBS else "replicas", 1)
+    size = "parallelism" if resource == JOBS else "replicas"
+    count = spec.get(size, 1)
+    if count > MOST_PODS:
+        raise Refused(f"spec.{size}: {count} pods are requested, and a workload here may have {MOST_PODS}: set fewer")
     there = known.replicas(complete) if workload["kind"] == "Deployment" else ()
     if resource == STATEFUL_SETS and spec.get("podManagementPolicy") != "Parallel" and count > 1:
         first = group_for(_pod(owner, resource, 0), (resource, owner))

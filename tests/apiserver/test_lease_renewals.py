@@ -178,3 +178,10 @@ def test_a_renewal_that_another_write_overtakes_is_made_on_the_newer_lease(
     code, lease = patch(api, RENEWAL, is_ours=True)
     assert (code, lease["spec"]["renewTime"]) == (200, RENEWAL["spec"]["renewTime"])
     assert general == ["n"]
+
+
+def test_fields_for_coordinated_elections_are_not_stored(with_lease: Callable[..., Api]) -> None:
+    """As in the real server, where they are behind a feature gate that is off by default."""
+    api = with_lease()
+    spec = {"strategy": "OldestEmulationVersion", "preferredHolder": "m", "leaseTransitions": 1}
+    assert patch(api, {"spec": spec}, is_ours=False)[1]["spec"] == SPEC | {"leaseTransitions": 1}

@@ -101,6 +101,14 @@ class Leases(Plain):
     def prepare_create(self, obj: Object) -> None:
         """Remove fields that the real server has behind a feature gate that is off by default."""
         super().prepare_create(obj)
+        self._remove(obj)
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        """Remove the same fields."""
+        super().prepare_update(obj, old)
+        self._remove(obj)
+
+    def _remove(self, obj: Object) -> None:
         for field in ("strategy", "preferredHolder"):
             spec_of(obj).pop(field, None)
 

@@ -287,6 +287,16 @@ def test_quantities_are_written_in_one_form(given: Any, canonical: str) -> None:
     assert quantity(given) == canonical
 
 
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [("1n", "1m"), ("1500u", "2m"), (1.0001, "1001m"), ("3m", "3m"), ("0.5", "500m"), ("1Ki", "1Ki"), ("0", "0")],
+)
+def test_amounts_of_resources_are_rounded_up_to_thousandths(given: Any, stored: str) -> None:
+    quota: dict[str, Any] = {"spec": {"hard": {"cpu": given}}}
+    read_builtin(builtin_schema("", "v1", "ResourceQuota"), quota)
+    assert quota["spec"]["hard"] == {"cpu": stored}
+
+
 @pytest.mark.parametrize("bad", ["", "x", "1x", "1.2.3", True, [], {}, "1 Gi"])
 def test_what_is_no_quantity_is_refused(bad: Any) -> None:
     with pytest.raises(ValueError, match="quantities must match the regular expression"):

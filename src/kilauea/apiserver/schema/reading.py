@@ -62,6 +62,7 @@ def read_builtin(schema: Schema, obj: dict[str, Any]) -> list[str]:
 
 # --- readers
 
+_RESOURCES, _CORE = "v1.ResourceList", "io.k8s.api.core.v1."
 _RAW = "io.k8s.apimachinery.pkg.runtime.RawExtension"
 """Any JSON value, which may be empty."""
 _WITHOUT_FIELDS = frozenset(["io.k8s.api.scheduling.v1alpha2.BasicSchedulingPolicy"])
@@ -162,7 +163,8 @@ def _struct_reader(schema: Schema) -> Read:
         for key, child in schema.properties.items():
             mark = schema.layout.get(key, "")
             collection = child.type == "array" or (child.type == "object" and not child.layout)
-            read_field = _reader(child)
+            is_amounts = mark.lstrip("=*") == _RESOURCES and schema.name.startswith(_CORE)
+            read_field = _amounts_reader(child) if is_amounts else _reader(child)
             plain = _PLAIN.get(read_field)
             droppable = not mark.startswith(("=", "*")) or (mark.startswith("=") and collection)
             droppable = droppable and child.name != _RAW
@@ -205,6 +207,20 @@ def _map_reader(values: Schema) -> Read:
             if kept is not value:
                 obj[key] = kept
         return obj
+
+    return read
+
+
+def _amounts_reader(schema: Schema) -> Read:
+    """Return the reader of amounts by resource, which the real server rounds up to thousandths."""
+    read_map = _reader(schema)
+
+    def read(obj: Any) -> Any:
+        kept = read_map(obj)
+        for name, text in kept.items():
+            if text[-1] in "nu":
+                kept[name] = scalars.exact_text(scalars.amount_of(text))
+        return kept
 
     return read
 

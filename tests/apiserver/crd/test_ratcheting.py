@@ -100,3 +100,10 @@ def test_a_number_that_becomes_a_truth_value_is_a_change(api: Api) -> None:
     assert changed["metadata"]["generation"] == 2
     again = api.good("PATCH", f"{TREES}/a", {"spec": {"on": True}}, content_type=merge)
     assert again["metadata"]["resourceVersion"] == changed["metadata"]["resourceVersion"]
+
+
+@pytest.mark.parametrize("kind", [{"type": "integer"}, {"type": "integer", "format": "int32"}], ids=str)
+def test_an_integer_that_no_float_can_hold_is_rejected(kind: dict[str, Any]) -> None:
+    assert [
+        each.field for each in validate(from_openapi({"type": "object", "properties": {"i": kind}}), {"i": 10**400})
+    ]

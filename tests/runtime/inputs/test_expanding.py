@@ -361,6 +361,8 @@ def test_a_workload_with_more_pods_than_fit_in_memory_is_left_out(
     odd = workload(kind, version, "odd")
     odd["spec"] |= {size: 2**31 - 1, "podManagementPolicy": "Parallel"} if kind == "StatefulSet" else {size: 2**31 - 1}
     cluster = read(tmp_path, odd, workload("Deployment", "apps/v1", replicas=2))
-    expected = f"{kind} default/odd: spec.{size}: 2147483647 pods are requested, and a workload here may have 100000: "
+    expected = (
+        f"{kind} default/odd: spec.{size}: 2147483647 pods are requested, and a plan takes 100000 of a workload: "
+    )
     assert cluster.warnings == [f"{expected}set fewer; left out"]
     assert {bind.pod for bind in planned(cluster).plan.binds} == {"default/web-0", "default/web-1"}

@@ -107,7 +107,7 @@ class ResourceType:
 
     @property
     def has_protobuf(self) -> bool:
-        """True if its objects have a protobuf form: those of built-in kinds, except for the status of components."""
+        """True if its objects have a protobuf form: those of built-in kinds that the server stores."""
         return self.custom_schema is None and self.told_schema is None
 
     @cached_property

@@ -201,7 +201,7 @@ def _check_number(raw: Raw, value: int | float, path: str) -> Iterator[Cause]:
     form = raw.get("format", "")
     if raw.get("type") == "integer":
         limit = _INT_RANGES.get(form, 2**63)
-        if not float(value).is_integer() or not -limit <= value < limit:
+        if not (isinstance(value, int) or value.is_integer()) or not -limit <= value < limit:
             named = f"with format {form}" if form else "(default format)"
             yield _nowhere(f"Checked value must be of type integer {named} in {path}")
     step, most, least = (_bound(value, raw.get(key)) for key in ("multipleOf", "maximum", "minimum"))

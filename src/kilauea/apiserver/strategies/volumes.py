@@ -33,7 +33,7 @@ _RECYCLED = (
 _CLAIM = "PersistentVolumeClaim"
 _EMPTY = {"apiGroup": None, "kind": "", "name": ""}
 """The fields of a data source of a claim, and their values when omitted."""
-_SET_BY_SERVER = (
+_NOT_IN_TEMPLATES = (
     "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
     "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers", "managedFields",
 )  # fmt: skip
@@ -259,7 +259,7 @@ def check_claim_metadata(path: str, metadata: Object) -> Iterator[Cause]:
     """Yield the errors in the metadata of a template for claims, which may only have annotations and labels."""
     yield from check_annotations(f"{path}.annotations", metadata.get("annotations") or {})
     yield from check_labels(f"{path}.labels", metadata.get("labels") or {})
-    for field in _SET_BY_SERVER:
+    for field in _NOT_IN_TEMPLATES:
         if metadata.get(field):
             yield forbidden_field(f"{path}.{field}", "cannot be set")
 

@@ -53,7 +53,7 @@ def expand_workload(workload: Obj, known: Known, creation: Creation) -> tuple[st
     size = "parallelism" if resource == JOBS else "replicas"
     count = spec.get(size, 1)
     if count > MOST_PODS:
-        raise Refused(f"spec.{size}: {count} pods are requested, and a workload here may have {MOST_PODS}: set fewer")
+        raise Refused(f"spec.{size}: {count} pods are requested, and a plan takes {MOST_PODS} of a workload: set fewer")
     there = known.replicas(complete) if workload["kind"] == "Deployment" else ()
     if resource == STATEFUL_SETS and spec.get("podManagementPolicy") != "Parallel" and count > 1:
         first = group_for(_pod(owner, resource, 0), (resource, owner))

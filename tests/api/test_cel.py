@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kilauea.api.cel import CelCostError, CelError, compiled
+from support.garbage import large_garbage
 
 SELF: dict[str, Any] = {
     "m": {"a": 1, "b": 2}, "l": [1, 2, 3], "s": "abc", "n": None, "t": datetime(2026, 1, 2, tzinfo=UTC), "d": 2.5,
@@ -178,3 +179,15 @@ def test_the_cost_grows_with_what_an_expression_goes_over() -> None:
 def test_variables_of_a_loop_that_fails_do_not_stay() -> None:
     text = "cel.bind(x, 5, ([1, 2].map(x, x / 0) == [1] || true) && x == 5)"
     assert compiled(text)({}) is True
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["self.x == 1", "1 / 0 == 1", "[1].all(x, self.x == x)", "self.x == 1 || self.y == 2", "int(self.text) == 1"],
+)
+def test_an_expression_that_fails_leaves_nothing_of_the_object_to_the_garbage_collector(text: str) -> None:
+    def fail() -> None:
+        with pytest.raises(CelError):
+            compiled(text)({"self": {"text": "x"}, "other": "x" * 100_000})
+
+    assert large_garbage(fail) == []

@@ -14,6 +14,8 @@ from kilauea.apiserver.rest.watching import CHUNK
 from kilauea.apiserver.selection import NEWEST
 from kilauea.apiserver.storage.watch import BATCH_BYTES
 from support.api_core import ADMIN, MAPS, Api
+from support.garbage import large_garbage
+from support.policies import check
 
 TEXT = "x" * 200_000
 
@@ -106,3 +108,29 @@ def test_long_texts_of_clients_are_not_remembered(api: Api) -> None:
 
     selectors()
     assert grown_by(selectors) < 2_000_000
+
+
+MERGE = "application/merge-patch+json"
+STALE = {"metadata": {"name": "a", "resourceVersion": "1"}, "data": {"text": TEXT}}
+REJECTED = {
+    "a name that is taken": (409, "POST", MAPS, {"metadata": {"name": "a"}, "data": {"text": TEXT}}),
+    "an invalid name": (422, "POST", MAPS, {"metadata": {"name": "_"}, "data": {"text": TEXT}}),
+    "a wrong type": (400, "POST", MAPS, {"metadata": {"name": "b"}, "data": {"text": TEXT, "number": 1}}),
+    "an unknown namespace": (404, "POST", MAPS.replace("default", "no"), {"metadata": {"name": "b"}, "x": TEXT}),
+    "a stale update": (409, "PUT", f"{MAPS}/a", STALE),
+    "a stale patch": (409, "PATCH", f"{MAPS}/a", STALE),
+    "an object that does not exist": (404, "PUT", f"{MAPS}/b", {"metadata": {"name": "b"}, "data": {"text": TEXT}}),
+    "a policy that fails": (422, "POST", MAPS, {"metadata": {"name": "c"}, "data": {"text": TEXT, "fail": ""}}),
+    "no JSON": (400, "POST", MAPS, '{"data": [' + TEXT),
+}
+
+
+@pytest.mark.parametrize("case", REJECTED)
+def test_a_rejected_write_leaves_nothing_of_its_object_to_the_garbage_collector(case: str, api: Api) -> None:
+    code, method, path, body = REJECTED[case]
+    api.create_map("a")
+    check(api, {"expression": "!has(object.data) || !('fail' in object.data) || object.data.none == 'a'"})
+    media = MERGE if method == "PATCH" else "application/json"
+    codes: list[int] = []
+    assert large_garbage(lambda: codes.append(api.ask(method, path, body, content_type=media).code)) == []
+    assert codes == [code]

@@ -41,6 +41,7 @@ from kilauea.controllers.objects import ItsController
 from kilauea.runtime.cluster.direct import DirectTransport
 from kilauea.runtime.manager import operations
 from kilauea.runtime.manager.reconciling import SIDE_BY_SIDE, Driver
+from support.garbage import large_garbage
 from support.virtual_api import World, virtual_api
 from support.virtual_time import VirtualLoop
 
@@ -630,6 +631,33 @@ def test_a_creation_that_is_refused_is_told_of_the_object_that_it_is_for(wording
     who, record = records[0]
     assert (who, record.about, record.type, record.reason) == ("calls", owner, "Warning", wording.reason)
     assert record.message.startswith(f'{wording.words}Secret "No Name" is invalid: metadata.name')
+
+
+@pytest.mark.parametrize("name", ["No Name", "taken"])
+@pytest.mark.parametrize("form", ["alone", "together", "in steps"])
+def test_a_creation_that_is_refused_leaves_nothing_of_the_object_to_the_garbage_collector(
+    name: str, form: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)  # records keep errors
+
+    def steps(operation: Operation) -> Steps:
+        yield [operation]
+        return Outcome()
+
+    def answer(key: Key, view: View, now: int) -> Outcome | Steps:
+        body = {"metadata": {"namespace": "default", "name": name}, "stringData": {"a": f"{now}" + "x" * 100_000}}
+        create = Create(SECRETS, body)
+        return steps(create) if form == "in steps" else Outcome([create if form == "alone" else Together([[create]])])
+
+    with virtual_api(1) as world:
+
+        async def start() -> None:
+            await world.client.create(SECRETS, "default", {"metadata": {"namespace": "default", "name": "taken"}})
+            drive(world, Calls(answer))
+            await make(world, "a")
+
+        world.run(start())
+        assert large_garbage(lambda: world.run(asyncio.sleep(5))) == []
 
 
 def test_a_controller_says_what_it_writes_when_a_creation_is_refused() -> None:

@@ -73,7 +73,10 @@ def decided(answers: Iterable[Any], decisive: bool) -> bool:
         if failed is None and answer.__class__ is not bool:
             failed = answer
     if failed is not None:
-        raise failed
+        try:
+            raise failed
+        finally:
+            del failed, answer  # its traceback refers to this frame
     return decisive is False
 
 

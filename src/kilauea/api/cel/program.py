@@ -45,10 +45,16 @@ class Program:
         frame = Frame(dict(variables), limit - for_checks, for_checks)
         try:
             return self._step(frame), limit - frame.left - frame.for_checks
+        except CelError as error:
+            error.cost = limit - frame.left - frame.for_checks
+            raise
         except (*FAILURES, RecursionError) as error:
-            failure = failure_of(error)
-            failure.cost = limit - frame.left - frame.for_checks
-            raise failure from error
+            raise _with_cost(failure_of(error), limit - frame.left - frame.for_checks) from error
+
+
+def _with_cost(failure: CelError, cost: int) -> CelError:
+    failure.cost = cost
+    return failure
 
 
 def compile_expression(text: str, variables: Collection[str] | None = None) -> Program:

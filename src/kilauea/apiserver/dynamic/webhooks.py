@@ -137,9 +137,13 @@ class Dispatcher:
                 await self._ask(hook, attributes, resource)
 
         results = await asyncio.gather(*starmap(ask, concerned), return_exceptions=True)
-        for each in results:
-            if isinstance(each, BaseException):
-                raise each
+        failures = [each for each in results if isinstance(each, BaseException)]
+        del results
+        try:
+            if failures:
+                raise failures[0]
+        finally:
+            failures.clear()  # the traceback refers to this frame
 
     async def _ask(self, hook: Webhook, attributes: Attributes, resource: ResourceType) -> Verdict | None:
         """Return the verdict of a webhook that allows a write; None if it failed and failures are ignored.

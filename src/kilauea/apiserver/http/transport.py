@@ -271,7 +271,8 @@ class _Incoming:
             self._has_turn = True
         try:
             return await _body_of(self._request)
-        except ConnectionError:  # the client has disconnected
+        except ConnectionError as error:  # the client has disconnected
+            error.__traceback__ = None  # the reader of the body keeps the error, whose frames keep what was read
             raise status.bad_request("the body is incomplete") from None
 
     def end(self) -> None:

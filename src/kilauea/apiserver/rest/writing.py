@@ -31,7 +31,10 @@ async def write_admitted(
     # If the caller disconnects, neither the write nor its effects are cancelled.
     writing = asyncio.ensure_future(_write(backend.store, effects, key, expected, encode, decoded))
     writing.add_done_callback(_retrieve)
-    return await asyncio.shield(writing)
+    try:
+        return await asyncio.shield(writing)
+    finally:
+        del writing  # an error refers to this frame, and would be garbage with it and the object
 
 
 async def _write(

@@ -259,10 +259,10 @@ class Store:
             WriteFailed: the write is not durable, and no reader has seen it.
             StorageError: the store is closed.
         """
-        while (refusal := _refusal(key, before := self._latest(key), expected, encode is None)) is not None:
+        while _is_refused(before := self._latest(key), expected, encode is None):
             ahead = self._ahead.get(key)
             if ahead is None:
-                raise refusal
+                raise Missing(key) if before is None else Conflict(before)
             await ahead.wait()  # rejected because of a write that is not visible yet
         if self._closed:
             raise StorageError("the store is closed")
@@ -374,10 +374,10 @@ class Store:
             each.end(error)
 
 
-def _refusal(key: str, current: Stored | None, expected: int | None, deletes: bool) -> Conflict | Missing | None:
+def _is_refused(current: Stored | None, expected: int | None, deletes: bool) -> bool:
     if current is None:
-        return Missing(key) if expected or deletes else None
-    return None if expected is None or expected == current.revision else Conflict(current)
+        return bool(expected) or deletes
+    return expected is not None and expected != current.revision
 
 
 def _event(key: str, revision: int, value: bytes | None, before: Stored | None) -> Event:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 from kilauea.api.kinds import EVENTS
 from kilauea.api.ports import (
@@ -78,6 +78,8 @@ LONGEST_REST = 5 * SECOND
 """Maximum of that pause in microseconds, since a process that was suspended seems to have worked for hours."""
 
 log = logging.getLogger(__name__)
+
+E = TypeVar("E", bound=Exception)
 
 
 class CreationRefused(ApiError):
@@ -349,7 +351,7 @@ class Driver:
                 operations = next(steps)
             except StopIteration as end:
                 if failures:
-                    raise failures[0] from None
+                    _raise_first(failures)
                 outcome: Outcome = end.value
                 return outcome
             took = self._clock.monotonic() - started
@@ -430,7 +432,7 @@ class Driver:
         async with asyncio.TaskGroup() as tasks:
             await work()
         if failures:
-            raise failures[0]
+            _raise_first(failures)
 
     async def _carry_out(self, name: str, operation: Single) -> Trace | None:
         if isinstance(operation, Record):
@@ -444,10 +446,7 @@ class Driver:
             if event is not None:
                 self._record(name, event)
             if isinstance(operation, Create) and error.code and error.code not in PASSING:
-                refusal = CreationRefused(error.code, error.reason, error.message, error.details, error.retry_after)
-                refusal.wording = operation.wording
-                refusal.add_note(told(operation))
-                raise refusal from error
+                raise _refused(operation, error) from error
             raise
 
     def _event_of(self, operation: Single, error: ApiError) -> Record | None:
@@ -478,3 +477,23 @@ class Driver:
             log.log(level, "%s %s: %s: %s (again in %.1f s)", worker.controller.name, key, what, error, seconds)
         else:
             log.error("%s %s (again in %.1f s)", worker.controller.name, key, seconds, exc_info=error)
+
+
+def _refused(create: Create, error: ApiError) -> CreationRefused:
+    """Return the error for an object that the server rejects."""
+    refusal = CreationRefused(error.code, error.reason, error.message, error.details, error.retry_after)
+    refusal.wording = create.wording
+    refusal.add_note(told(create))
+    return refusal
+
+
+def _raise_first(failures: list[E]) -> NoReturn:
+    """Raise the first of these errors, and empty the list.
+
+    The traceback refers to the frames that use the list, and through them to the objects of the operations. Garbage
+    collection would free them late, if the list still referred to the error.
+    """
+    try:
+        raise failures[0]
+    finally:
+        failures.clear()

@@ -40,10 +40,10 @@ def fill(disk: Path, leave: int = 0) -> Path:
     return ballast
 
 
-def write(client: Client, name: str) -> str:
+def write(client: Client, name: str, path: str = MAPS) -> str:
     """Create an object of some size; empty, or why not."""
     body = {"metadata": {"name": name}, "data": {"text": "x" * 50_000}}
-    answer = client.send("POST", MAPS, body)
+    answer = client.send("POST", path, body)
     return "" if answer.code == 201 else f"{answer.code} {answer.json()['message']}"
 
 
@@ -99,6 +99,30 @@ def test_a_pod_that_fills_the_disk_is_evicted_and_writes_go_on(disk: Path) -> No
         assert status["message"].startswith("The node was low on resource: ephemeral-storage. ")
         client.send("DELETE", "/api/v1/namespaces/default/pods/beside?gracePeriodSeconds=0")
         until(lambda: phases(client) == {"Failed": 1}, "the end of the other pod")
+
+
+def test_a_namespace_that_stores_all_it_can_leaves_room_for_the_others(disk: Path) -> None:
+    team = MAPS.replace("default", "team")
+    with running_up(disk, *ONE_NODE) as server:
+        client = server.client()
+        client.send("POST", "/api/v1/namespaces", {"metadata": {"name": "team"}})
+        results = [write(client, f"map-{number}", team) for number in range(ROOM // 50_000)]
+        stored = results.index(next(filter(None, results)))
+        assert set(results[:stored]) == {""}
+        assert stored * 50_000 > ROOM // 10
+        assert {each.partition(": ")[2].partition(" take ")[0] for each in results[stored:]} == {
+            "the objects of namespace team"
+        }
+        assert not write(client, "other")
+    with running_up(disk, *ONE_NODE) as server:  # with all that it had
+        client = server.client()
+        assert write(client, "more", team).startswith('403 configmaps "more" is forbidden: ')
+        assert not write(client, "another")
+        apply(server, pod("after", command="sleep 1"))
+        until(lambda: phases(client) == {"Succeeded": 1}, "the pod to run")
+        for number in range(5):
+            client.send("DELETE", f"{team}/map-{number}")
+        assert not write(client, "more", team)
 
 
 @pytest.mark.parametrize("leave", [0, 100_000, 300_000, 650_000, 700_000])

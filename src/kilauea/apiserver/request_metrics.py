@@ -131,7 +131,7 @@ class _Answered(Collector):
 
 
 class _Stored(Collector):
-    """Counts of stored objects and of watches, by kind."""
+    """Counts of stored objects and of watches, by kind, and the bytes of all objects."""
 
     def __init__(self, registry: Registry, store: Store) -> None:
         self._registry, self._store = registry, store
@@ -152,5 +152,8 @@ class _Stored(Collector):
             count = sum(number for prefix, number in watched.items() if prefix.startswith(root))
             if count:
                 watches.add_metric(("WATCH", each.group, each.plural), count)
-        yield objects
-        yield watches
+        size = GaugeMetricFamily(
+            "apiserver_storage_size_bytes", "Bytes that the stored objects take", labels=("storage_cluster_id",)
+        )
+        size.add_metric(("etcd-0",), self._store.usage.total)
+        yield from (objects, watches, size)

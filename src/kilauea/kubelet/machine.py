@@ -52,17 +52,35 @@ def read_machine(folder: Path, groups: Path = Path("/sys/fs/cgroup"), proc: Path
         groups: the mount point of control groups.
         proc: the mount point of procfs.
     """
-    cpu, memory = 1000 * _processors(), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    cpu = 1000 * _processors()
     for group in _own_groups(groups, _text(proc / "self/cgroup")):
         quota = _text(group / "cpu.max").split() or [_text(group / name) for name in _CPU_VERSION_1]
         if len(quota) == 2 and quota[0].isdigit() and int(quota[1]):
             cpu = min(cpu, int(quota[0]) * 1000 // int(quota[1]))
+    memory = read_memory(groups, proc)
+    boot = _text(proc / "sys/kernel/random/boot_id") or "unknown"
+    return ThisMachine(cpu, memory, read_storage(folder), nvidia_gpus(), boot, _info(boot))
+
+
+def read_memory(groups: Path = Path("/sys/fs/cgroup"), proc: Path = Path("/proc")) -> int:
+    """Return the bytes of memory of this machine, limited by the control group of this process.
+
+    Args:
+        groups: the mount point of control groups.
+        proc: the mount point of procfs.
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for group in _own_groups(groups, _text(proc / "self/cgroup")):
         limit = _text(group / "memory.max") or _text(group / "memory.limit_in_bytes")
         if limit.isdigit():
             memory = min(memory, int(limit))
-    boot = _text(proc / "sys/kernel/random/boot_id") or "unknown"
+    return memory
+
+
+def read_storage(folder: Path) -> int:
+    """Return the bytes of the file system of a folder, which need not exist yet."""
     existing = next(each for each in (folder, *folder.parents) if each.exists())
-    return ThisMachine(cpu, memory, shutil.disk_usage(existing).total, nvidia_gpus(), boot, _info(boot))
+    return shutil.disk_usage(existing).total
 
 
 def _own_groups(root: Path, text: str) -> Iterator[Path]:

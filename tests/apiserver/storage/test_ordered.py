@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kilauea.apiserver.storage import Event, Stored, ordered
 from kilauea.apiserver.storage.objects import Objects
 from kilauea.apiserver.storage.ordered import Ordered
+from kilauea.apiserver.storage.usage import Usage
 
 KEYS = st.text("abc/-", max_size=4)
 CHANGES = st.lists(st.tuples(st.booleans(), KEYS), max_size=200)
@@ -49,7 +50,7 @@ def test_an_object_that_is_looked_up_again_and_again_is_looked_for_once_until_th
         return get(self, key)
 
     monkeypatch.setattr(Ordered, "get", noted)
-    objects = Objects()
+    objects = Objects(Usage())
     one, two, other = (Stored(f"/g/r/{name}", b"", number, 1) for number, name in enumerate("aab", 1))
     objects.apply(Event("added", one, None))
     objects.apply(Event("added", other, None))

@@ -29,7 +29,7 @@ from kilauea.apiserver.rest.objects import (
     settle_namespace,
 )
 from kilauea.apiserver.rest.versions import served_value, stored_form
-from kilauea.apiserver.rest.writing import write_admitted
+from kilauea.apiserver.rest.writing import within_share, write_admitted
 from kilauea.apiserver.schema import forget_empty
 from kilauea.apiserver.storage import Conflict
 
@@ -143,9 +143,8 @@ async def _store(call: Call, obj: Object, attributes: Attributes, revision: Any)
         raise status.ApiFault(500, "", "resourceVersion should not be set on objects to be created")
     try:
         form = in_stored_form(call, await stored_form(call, obj))
-        stored = await write_admitted(
-            call, attributes, key, 0, partial(encode, form, deepens=call.turn is None or form is not obj), form
-        )
+        make = partial(encode, form, deepens=call.turn is None or form is not obj)
+        stored = await write_admitted(call, attributes, key, 0, within_share(call, key, None, make), form)
     except Conflict:
         return None
     return await served_value(call, stored.value)

@@ -36,7 +36,7 @@ from kilauea.apiserver.rest.objects import (
     settle_namespace,
 )
 from kilauea.apiserver.rest.versions import served_value, stored_form
-from kilauea.apiserver.rest.writing import write_admitted
+from kilauea.apiserver.rest.writing import within_share, write_admitted
 from kilauea.apiserver.schema import forget_empty
 from kilauea.apiserver.status import LET_PASS
 from kilauea.apiserver.storage import Conflict, Missing, Stored
@@ -142,7 +142,10 @@ async def write_change(call: Call, obj: Object, old: Object, current: Stored) ->
             )
         else:
             attributes = call.attributes("UPDATE", obj, old)
-            make = partial(encode, form, deepens=call.turn is None or form is not obj)
+            make: Callable[[int], bytes] = partial(encode, form, deepens=call.turn is None or form is not obj)
+            begins = obj["metadata"].get("deletionTimestamp") and not old["metadata"].get("deletionTimestamp")
+            if not begins:  # a deletion makes room
+                make = within_share(call, current.key, current, make)
             stored = await write_admitted(call, attributes, current.key, current.revision, make, form)
     except (Conflict, Missing):
         return None

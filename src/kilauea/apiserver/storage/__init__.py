@@ -9,6 +9,7 @@ from kilauea.apiserver.storage.errors import Conflict, Expired, Missing, Storage
 from kilauea.apiserver.storage.history import Earlier, Retention
 from kilauea.apiserver.storage.records import Durability, Event, Kind, Page, Stored, values_of
 from kilauea.apiserver.storage.store import Store
+from kilauea.apiserver.storage.usage import Usage
 from kilauea.apiserver.storage.watch import Watcher
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Store",
     "Stored",
     "TooNew",
+    "Usage",
     "Watcher",
     "WriteFailed",
     "remedy",

@@ -7,6 +7,7 @@ from operator import attrgetter
 
 from kilauea.apiserver.storage.ordered import Ordered
 from kilauea.apiserver.storage.records import Event, Page, Stored, resource_of
+from kilauea.apiserver.storage.usage import Usage
 
 _key = attrgetter("key")
 NOTHING: Mapping[str, Stored | None] = {}
@@ -15,9 +16,10 @@ _LAST = "\U0010ffff"
 
 
 class Objects:
-    """The objects after the events applied so far."""
+    """The objects after the events applied so far, and the bytes that they use."""
 
-    def __init__(self) -> None:
+    def __init__(self, usage: Usage) -> None:
+        self.usage = usage
         self._resources: dict[str, Ordered] = {}
         self._found: Stored | None = None
 
@@ -38,6 +40,7 @@ class Objects:
         stored = event.now
         key, resource = stored.key, resource_of(stored.key)
         self._found = None
+        self.usage.apply(event)
         ordered = self._resources.get(resource)
         if ordered is None:
             ordered = self._resources[resource] = Ordered()

@@ -22,6 +22,7 @@ from kilauea.apiserver.storage.history import CHECK_EVERY, Earlier, History, Ret
 from kilauea.apiserver.storage.log import RevisionLog, Row, row
 from kilauea.apiserver.storage.objects import Objects
 from kilauea.apiserver.storage.records import Durability, Event, Page, Stored
+from kilauea.apiserver.storage.usage import Usage
 from kilauea.apiserver.storage.watch import Watcher, Watchers
 from kilauea.apiserver.storage.writer import Committed, Failed, LogWriter, Writer
 
@@ -64,12 +65,14 @@ class Store:
     """All objects, by key, and their recent history. Created by `Store.open`.
 
     Attributes:
+        usage: the bytes of the objects, and their limit, which callers may apply; the store does not.
         most_decoded: the number of recently written small objects that are also kept decoded. If caches in the process
             share them, this saves decoding each version two or three times; otherwise it only uses memory.
     """
 
     def __init__(self, objects: Objects, history: History) -> None:
         self._objects = objects
+        self.usage = objects.usage
         self._history = history
         self._watchers = Watchers()
         self._listeners: list[tuple[str, Callable[[Sequence[Event]], object]]] = []
@@ -92,6 +95,7 @@ class Store:
         *,
         retention: Retention | None = None,
         clock: Callable[[], float] = time.monotonic,
+        limit: int | None = None,
     ) -> Store:
         """Open the store of a folder, created if missing; an empty one without a folder or with durability `memory`.
 
@@ -101,13 +105,14 @@ class Store:
                 lost then, but not if the process is killed; `memory` keeps nothing.
             retention: the extent of history for watches and lists at earlier revisions, in memory and in the log.
             clock: monotonic seconds, for the age of history.
+            limit: of the usage, in bytes; None for no limit.
 
         Raises:
             StorageError: the folder cannot be used.
         """
         retention = retention or Retention()
         if folder is None or durability == "memory":
-            return cls(Objects(), History(retention, clock, 0))
+            return cls(Objects(Usage(limit)), History(retention, clock, 0))
         log, loop = await asyncio.to_thread(RevisionLog, folder, durability), asyncio.get_running_loop()
 
         def write(committed: Committed, failed: Failed) -> Writer:
@@ -117,7 +122,7 @@ class Store:
                 failed=lambda error: loop.call_soon_threadsafe(failed, error),
             )
 
-        return await asyncio.to_thread(cls.of_log, log, write, retention, clock)
+        return await asyncio.to_thread(cls.of_log, log, write, retention, clock, limit)
 
     @classmethod
     def of_log(
@@ -126,6 +131,7 @@ class Store:
         write: Callable[[Committed, Failed], LogWriter],
         retention: Retention,
         clock: Callable[[], float],
+        limit: int | None = None,
     ) -> Store:
         """Create the store of an open log, which is closed if it cannot be read.
 
@@ -134,11 +140,12 @@ class Store:
             write: creates the writer of the log, given the callbacks for the event loop of the store.
             retention: the extent of history.
             clock: monotonic seconds.
+            limit: of the usage, in bytes; None for no limit.
 
         Raises:
             StorageError: the log is damaged.
         """
-        objects, history = Objects(), History(retention, clock, log.compacted)
+        objects, history = Objects(Usage(limit)), History(retention, clock, log.compacted)
         try:
             _load(log, objects, history)
             log.check_complete(history.revision)

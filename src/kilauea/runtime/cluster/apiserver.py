@@ -35,6 +35,7 @@ from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.server_state import SERVICE_RANGE
 from kilauea.apiserver.storage import Durability, StorageError, Store, remedy
+from kilauea.kubelet.machine import read_memory, read_storage
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.addresses import advertised_address, local_address, may_listen
 from kilauea.runtime.cluster.aggregating import aggregating
@@ -208,8 +209,9 @@ async def _own_work(api: ApiServer) -> AsyncIterator[None]:
 
 
 async def _open_store(options: ServerOptions) -> Store:
-    """The stored objects of earlier runs."""
+    """The stored objects of earlier runs. They may take half of the memory, and of the disk if they are kept there."""
+    sizes = [read_memory()] if options.durability == "memory" else [read_memory(), read_storage(options.data_dir)]
     try:
-        return await Store.open(options.data_dir / "store", options.durability)
+        return await Store.open(options.data_dir / "store", options.durability, limit=min(sizes) // 2)
     except StorageError as error:
         raise StartError(str(error)) from error

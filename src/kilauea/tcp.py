@@ -1,4 +1,4 @@
-"""A TCP connection that this process opens, with or without TLS: to an API server, or to a port of a container."""
+"""TCP connections that this process opens, with or without TLS: to an API server, or to a port of a container."""
 
 from __future__ import annotations
 
@@ -45,3 +45,15 @@ class TcpConnection:
         self._writer.close()
         with suppress(OSError):
             await self._writer.wait_closed()
+
+
+def forget_frames(error: BaseException) -> None:
+    """Drop the frames of an error of a connection, and of the errors that led to it.
+
+    Frames of asyncio and of libraries refer to such errors, and with them keep all that a request sent, until garbage
+    collection, which is seldom in a server with many objects.
+    """
+    following: BaseException | None = error
+    while following is not None:
+        following.__traceback__ = None
+        following = following.__cause__ or following.__context__

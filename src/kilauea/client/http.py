@@ -24,6 +24,7 @@ from yarl import URL
 from kilauea.api.ports import ApiError
 from kilauea.client.access import Access, AccessError, Credentials, tls_context
 from kilauea.client.transport import Answer, header_map, refusal, unreachable
+from kilauea.tcp import forget_frames
 
 ANSWER_SECONDS = 60.0
 """Seconds within which a request must be answered."""
@@ -168,13 +169,12 @@ class HttpTransport:
             yield
         except AccessError as error:
             raise unreachable(str(error)) from error
-        except TimeoutError as error:
-            raise unreachable(f"{self._base}: {method} {target}: no answer in time") from error
-        except aiohttp.ClientSSLError as error:
-            self._tls = None  # the authority may have been replaced: its file is read for the next request
-            raise unreachable(f"{self._base}: {method} {target}: {_words(error)}") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise unreachable(f"{self._base}: {method} {target}: {_words(error)}") from error
+        except (aiohttp.ClientError, OSError) as error:  # a TimeoutError is an OSError
+            forget_frames(error)
+            if isinstance(error, aiohttp.ClientSSLError):
+                self._tls = None  # the authority may have been replaced: its file is read for the next request
+            words = "no answer in time" if isinstance(error, TimeoutError) else _words(error)
+            raise unreachable(f"{self._base}: {method} {target}: {words}") from error
 
     def _url(self, target: str) -> URL:
         url = URL(self._base + target, encoded=True)

@@ -18,6 +18,7 @@ import aiohttp
 import msgspec
 
 from kilauea.engine.extension.outside import Endpoint, Line, Reply
+from kilauea.tcp import forget_frames
 
 MOST_BYTES = 10 << 20
 """Maximum size of a response in bytes."""
@@ -137,10 +138,12 @@ async def _post(
                     if answer.status != 200:
                         return Reply(error=f"{failed}, code {answer.status}")
                     return await _read(answer, failed) if read else Reply()
-        except TimeoutError:
+        except TimeoutError as error:
+            forget_frames(error)
             why = f"no answer within {seconds:g} s" if seconds <= left else "no time is left in this cycle"
             return Reply(error=f"{failed}: {why}")
         except (aiohttp.ClientError, OSError, ValueError, msgspec.MsgspecError) as error:
+            forget_frames(error)
             return Reply(error=f"{failed}: {type(error).__name__ if not str(error) else error}")
 
 

@@ -32,6 +32,7 @@ from kilauea.connections import (
     Work,
     raise_limit,
 )
+from kilauea.tcp import forget_frames
 
 LARGEST_BODY = 3 * 1024 * 1024
 SMALL_BODY = 64 * 1024
@@ -272,7 +273,7 @@ class _Incoming:
         try:
             return await _body_of(self._request)
         except ConnectionError as error:  # the client has disconnected
-            error.__traceback__ = None  # the reader of the body keeps the error, whose frames keep what was read
+            forget_frames(error)
             raise status.bad_request("the body is incomplete") from None
 
     def end(self) -> None:

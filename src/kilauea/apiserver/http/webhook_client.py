@@ -11,6 +11,7 @@ import msgspec
 
 from kilauea.apiserver.dynamic.remote import CallError, Target
 from kilauea.apiserver.http.trust import Trust
+from kilauea.tcp import forget_frames
 
 LARGEST_ANSWER = 8 * 1024 * 1024
 """Maximum bytes of a response."""
@@ -41,23 +42,9 @@ class WebhookClient:
         try:
             async with asyncio.timeout(seconds):
                 return await self._post(target, body, seconds)
-        except TimeoutError as error:
-            raise CallError(f"{shown}: context deadline exceeded") from error
-        except aiohttp.ClientConnectorCertificateError as error:
-            words = "tls: failed to verify certificate: x509"
-            raise CallError(f"{shown}: {words}: {error.certificate_error}") from error
-        except aiohttp.ClientConnectorSSLError as error:
-            raise CallError(f"{shown}: tls: {error.os_error.strerror or error.os_error}") from error
-        except aiohttp.ClientConnectorError as error:
-            words = (error.os_error.strerror or str(error.os_error)).lower()
-            raise CallError(f"{shown}: dial tcp {target.host}:{target.port}: connect: {words}") from error
-        except ssl.SSLError as error:
-            message = f"could not get REST client: unable to load root certificates: {error.reason or error}"
-            raise CallError(message) from error
-        except aiohttp.ServerDisconnectedError as error:
-            raise CallError(f"{shown}: EOF") from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise CallError(f"{shown}: {error}") from error
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+            forget_frames(error)
+            raise CallError(_failure(error, target, shown)) from error
 
     async def _post(self, target: Target, body: bytes, seconds: float) -> bytes:
         if self._session is None:
@@ -80,6 +67,30 @@ class WebhookClient:
             if not 200 <= answer.status < 300:
                 raise CallError(f"failed to call webhook: {_words(answer.status, content)}")
             return content
+
+
+def _failure(error: Exception, target: Target, shown: str) -> str:
+    """Return the reason why a webhook could not be called, worded as by the real server.
+
+    Args:
+        error: the error.
+        target: the webhook.
+        shown: the request, as the error shows it.
+    """
+    if isinstance(error, TimeoutError):
+        return f"{shown}: context deadline exceeded"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"{shown}: tls: failed to verify certificate: x509: {error.certificate_error}"
+    if isinstance(error, aiohttp.ClientConnectorSSLError):
+        return f"{shown}: tls: {error.os_error.strerror or error.os_error}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        words = (error.os_error.strerror or str(error.os_error)).lower()
+        return f"{shown}: dial tcp {target.host}:{target.port}: connect: {words}"
+    if isinstance(error, ssl.SSLError):
+        return f"could not get REST client: unable to load root certificates: {error.reason or error}"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return f"{shown}: EOF"
+    return f"{shown}: {error}"
 
 
 async def _limited(answer: aiohttp.ClientResponse) -> bytes:

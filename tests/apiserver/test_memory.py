@@ -121,7 +121,7 @@ REJECTED = {
     "a stale patch": (409, "PATCH", f"{MAPS}/a", STALE),
     "an object that does not exist": (404, "PUT", f"{MAPS}/b", {"metadata": {"name": "b"}, "data": {"text": TEXT}}),
     "a policy that fails": (422, "POST", MAPS, {"metadata": {"name": "c"}, "data": {"text": TEXT, "fail": ""}}),
-    "no JSON": (400, "POST", MAPS, '{"data": [' + TEXT),
+    "no JSON": (400, "POST", MAPS, b'{"data": [' + TEXT.encode()),
 }
 
 

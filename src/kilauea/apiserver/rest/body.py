@@ -16,6 +16,7 @@ from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.go_json import go_json
+from kilauea.apiserver.huge_numbers import huge_number, may_have_huge_number
 from kilauea.apiserver.parsing import MOST_REPEATED, may_repeat_keys, read_yaml
 from kilauea.apiserver.protobuf import PROTOBUF, ProtobufError, decode_protobuf
 from kilauea.apiserver.request import JSON, YAML, ApiRequest
@@ -207,6 +208,8 @@ def _check_custom_kind(call: Call, obj: Object) -> None:
         name = metadata.get("name") if isinstance(metadata, dict) else ""
         causes = [invalid_value("kind", kind, f"must be {resource.kind}")]
         raise status.invalid(kind, resource.group, name if isinstance(name, str) else "", causes)
+    if may_have_huge_number(call.request.body) and (why := huge_number(obj)):
+        raise _misread(kind, version.rpartition("/")[2], why)
 
 
 def _has_repeated_keys(call: Call, obj: Object) -> bool:

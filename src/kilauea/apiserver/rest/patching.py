@@ -13,6 +13,7 @@ from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import forbidden_field, invalid_value, required
 from kilauea.apiserver.go_json import go_json
+from kilauea.apiserver.huge_numbers import huge_number, may_have_huge_number
 from kilauea.apiserver.parsing import may_repeat_keys, parse_json, read_yaml
 from kilauea.apiserver.patch import (
     check_applied,
@@ -63,6 +64,8 @@ async def patch(call: Call) -> ApiResponse:
 def _read(call: Call, form: str) -> Any:
     """Return the patch in the body, and report its duplicate keys."""
     document = parse_patch(call)
+    if call.resource.is_custom and may_have_huge_number(call.request.body) and (why := huge_number(document)):
+        raise status.bad_request(f"error decoding patch: {why}")
     if form != JSON_PATCH:
         _check_repeated(call, document)
     return document
@@ -309,6 +312,8 @@ def parse_applied(call: Call) -> tuple[Object, list[str]]:
         kind = GO_KINDS.get(type(applied), "number")
         message = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
         raise status.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {message}")
+    if call.resource.is_custom and may_have_huge_number(body) and (why := huge_number(applied)):
+        raise status.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
     return applied, repeated
 
 

@@ -36,6 +36,7 @@ ANSWERED = (
     "shapes",
     "status_metadata",
     "subresources",
+    "unusual_fields",
 )
 """Files whose whole answers are recorded."""
 

@@ -17,6 +17,8 @@ from kilauea.apiserver.admission import AdmissionStep
 from kilauea.apiserver.admission.attributes import Attributes
 from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.storage import Store
+from kilauea.apiserver.strategies.addresses import parse_address
+from kilauea.apiserver.strategies.service_parts import check_addresses, check_service
 
 RESERVED = 16
 """Addresses at the beginning of the range that are only assigned on request."""
@@ -96,11 +98,17 @@ def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[All
     if not address:
         address = _free_address(attributes, taken)
     elif address != "None" and (address in taken or (address == _own_address(attributes) and not _is_own(attributes))):
-        message = "failed to allocate IP " + address + ": provided IP is already allocated"
-        raise status.invalid("Service", "", attributes.name, [invalid_value("spec.clusterIPs", [address], message)])
+        raise _not_allocated(attributes, address, "provided IP is already allocated")
     spec["clusterIP"] = address
     spec["clusterIPs"] = spec.get("clusterIPs") or [address]
     _give_families(spec, old)
+    if address not in ("None", old.get("clusterIP")) and _is_valid(spec):
+        _check_range(attributes, address)
+
+
+def _is_valid(spec: dict[str, Any]) -> bool:
+    """Return True if there are no other errors, which are reported first."""
+    return not any(check_addresses(spec)) and not any(check_service(spec))
 
 
 def _give_families(spec: dict[str, Any], old: dict[str, Any]) -> None:
@@ -125,6 +133,22 @@ def _give_families(spec: dict[str, Any], old: dict[str, Any]) -> None:
 def _is_own(attributes: Attributes) -> bool:
     """Return True for the service of the API server itself."""
     return (attributes.namespace, attributes.name) == ("default", "kubernetes")
+
+
+def _check_range(attributes: Attributes, address: str) -> None:
+    """Reject a requested address outside the range; services keep an older one, as the range of a server can change."""
+    found, network = parse_address(address), attributes.backend.service_range
+    if found is None or found.version != 4 or found in network:
+        return
+    if attributes.dry_run:
+        why = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {network}"
+        raise _not_allocated(attributes, address, why)
+    raise _not_allocated(attributes, address, "the provided network does not match the current range")
+
+
+def _not_allocated(attributes: Attributes, address: str, why: str) -> status.ApiFault:
+    cause = invalid_value("spec.clusterIPs", [address], f"failed to allocate IP {address}: {why}")
+    return status.invalid("Service", "", attributes.name, [cause])
 
 
 def _own_address(attributes: Attributes) -> str:

@@ -133,7 +133,7 @@ def _service_spec(obj: Object) -> None:
     if obj["sessionAffinity"] == "ClientIP":
         client = obj.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {})
         client.setdefault("timeoutSeconds", 10800)
-    if kind in ("NodePort", "LoadBalancer"):
+    if kind in ("NodePort", "LoadBalancer") or (kind == "ClusterIP" and obj.get("externalIPs")):
         obj.setdefault("externalTrafficPolicy", "Cluster")
     if kind in ("ClusterIP", "NodePort", "LoadBalancer"):
         obj.setdefault("internalTrafficPolicy", "Cluster")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 
 from kilauea.api.names import label_problems, path_segment_problems, service_name_problems, subdomain_problems
@@ -15,11 +14,12 @@ from kilauea.apiserver.fields import (
     required,
 )
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.addresses import ADDRESS_FORM, cidr_problems, parse_cidr
+from kilauea.apiserver.strategies.addresses import canonical_address_problems, canonical_cidr_problems, parse_cidr
 from kilauea.apiserver.strategies.base import METADATA, Object, Strategy, spec_of
 from kilauea.apiserver.strategies.core import Plain
 from kilauea.apiserver.strategies.endpoints import IMMUTABLE
 from kilauea.apiserver.strategies.limit_ranges import check_resource_name
+from kilauea.apiserver.strategies.old_labels import old_label
 from kilauea.apiserver.strategies.placement import check_toleration
 from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
 
@@ -46,6 +46,13 @@ class RuntimeClasses(Plain):
             return [invalid_value("handler", obj.get("handler"), IMMUTABLE)]
         return []
 
+    def warnings(self, obj: Object) -> list[str]:
+        labels = (obj.get("scheduling") or {}).get("nodeSelector") or {}
+        return [each for key in labels for each in old_label("scheduling.nodeSelector", key)]
+
+    def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
+        return self.warnings(obj)
+
 
 def _check_tolerations(path: str, tolerations: list[Object]) -> Iterator[Cause]:
     parts = ("key", "operator", "value", "effect")
@@ -58,22 +65,10 @@ def _check_tolerations(path: str, tolerations: list[Object]) -> Iterator[Cause]:
         seen.append(told)
 
 
-def address_name_problems(name: str) -> tuple[str, ...]:
-    """Return the errors in the name of an IPAddress, an address in canonical form."""
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        digits = [each for each in name.split(".") if each.isascii() and each.isdigit()]
-        if len(digits) == 4 and any(len(each) > 1 and each[0] == "0" for each in digits):
-            return ("must not have leading 0s",)
-        return (ADDRESS_FORM,)
-    return () if str(address) == name else (f'must be in canonical form ("{address}")',)
-
-
 class Addresses(Plain):
     """IP addresses of services, each with its object."""
 
-    name_problems = staticmethod(address_name_problems)
+    name_problems = staticmethod(canonical_address_problems)
     selectable = ("spec.parentRef.resource", "spec.parentRef.name", "spec.parentRef.namespace", "spec.parentRef.group")
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -106,7 +101,7 @@ class AddressRanges(Strategy):
             return [invalid_value("spec", spec_of(obj), "may only hold up to 2 values")]
         causes: list[Cause] = []
         for number, text in enumerate(ranges):
-            causes += check_name(f"spec.cidrs[{number}]", text, cidr_problems(text))
+            causes += check_name(f"spec.cidrs[{number}]", text, canonical_cidr_problems(text))
         found = [parse_cidr(text) for text in ranges]
         versions = [each.version for each in found if each]
         if len(versions) > len(set(versions)):

@@ -26,7 +26,7 @@ from kilauea.apiserver.fields import (
     required,
 )
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.addresses import cidr_problems, parse_cidr
+from kilauea.apiserver.strategies.addresses import cidr_problems, cidr_warnings, parse_cidr
 from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of
 from kilauea.apiserver.strategies.quantities import check_amounts
 from kilauea.apiserver.syntax_errors import json_syntax_error
@@ -117,8 +117,8 @@ class Nodes(Strategy):
 
     def default(self, obj: Object) -> None:
         spec = spec_of(obj)
-        if spec.get("podCIDR") and not spec.get("podCIDRs"):
-            spec["podCIDRs"] = [spec["podCIDR"]]
+        if spec.get("podCIDR") and (spec.get("podCIDRs") or [""])[0] != spec["podCIDR"]:
+            spec["podCIDRs"] = [spec["podCIDR"]]  # older clients change only the first field
 
     def prepare_create(self, obj: Object) -> None:
         """Keep the status, which kubelets send when they register."""
@@ -143,6 +143,10 @@ class Nodes(Strategy):
         for part in ("capacity", "allocatable"):
             causes += check_amounts(f"status.{part}", state.get(part) or {})
         return causes
+
+    def warnings(self, obj: Object) -> list[str]:
+        ranges = spec_of(obj).get("podCIDRs") or []
+        return [each for number, text in enumerate(ranges) for each in cidr_warnings(f"spec.podCIDRs[{number}]", text)]
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         causes = []

@@ -15,7 +15,12 @@ from kilauea.apiserver.fields import (
     too_many,
 )
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.addresses import ADDRESS_FORM
+from kilauea.apiserver.strategies.addresses import (
+    address_problems,
+    address_warnings,
+    canonical_address_problems,
+    parse_address,
+)
 from kilauea.apiserver.strategies.base import Object, Strategy
 from kilauea.apiserver.strategies.core import Plain
 
@@ -44,6 +49,17 @@ class Endpoints(Plain):
         for number, subset in enumerate(obj.get("subsets") or []):
             causes += _check_subset(f"subsets[{number}]", subset, self._loopback)
         return causes
+
+    def warnings(self, obj: Object) -> list[str]:
+        found: list[str] = []
+        for number, subset in enumerate(obj.get("subsets") or []):
+            for part in ("addresses", "notReadyAddresses"):
+                for index, address in enumerate(subset.get(part) or []):
+                    found += address_warnings(f"subsets[{number}].{part}[{index}].ip", address.get("ip", ""))
+        return found
+
+    def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
+        return self.warnings(obj)
 
 
 class EndpointSlices(Strategy):
@@ -93,20 +109,12 @@ def _check_subset(path: str, subset: Object, loopback: bool) -> list[Cause]:
 
 def _check_address(path: str, address: Object, loopback: bool) -> list[Cause]:
     text = address.get("ip", "")
-    causes = [] if parse_address(text) else [invalid_value(f"{path}.ip", text, ADDRESS_FORM)]
+    causes = check_name(f"{path}.ip", text, address_problems(text))
     if address.get("hostname"):
         causes += check_name(f"{path}.hostname", address["hostname"], label_problems(address["hostname"]))
     if address.get("nodeName") is not None:
         causes += check_name(f"{path}.nodeName", address["nodeName"], subdomain_problems(address["nodeName"]))
     return causes + check_endpoint_address(f"{path}.ip", text, loopback)
-
-
-def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Parse an IP address; return None if the text is not one."""
-    try:
-        return ipaddress.ip_address(text)
-    except ValueError:
-        return None
 
 
 def check_endpoint_address(path: str, text: str, loopback: bool) -> list[Cause]:
@@ -209,8 +217,9 @@ def _check_slice_address(path: str, number: int, text: str, kind: str, loopback:
         return check_name(where, text, subdomain_problems(text))
     if kind not in ("IPv4", "IPv6"):
         return []
-    address = parse_address(text)
-    if address is None:
-        return [invalid_value(where, text, ADDRESS_FORM)]
-    causes = [] if f"IPv{address.version}" == kind else [invalid_value(path, text, f"must be an {kind} address")]
-    return causes + check_endpoint_address(where, text, loopback)
+    if problems := address_problems(text):
+        return check_name(where, text, problems)
+    if (":" in text) != (kind == "IPv6"):
+        causes = [invalid_value(path, text, f"must be an {kind} address")]
+        return causes + check_endpoint_address(where, text, loopback)
+    return check_name(where, text, canonical_address_problems(text)) or check_endpoint_address(where, text, loopback)

@@ -16,11 +16,13 @@ from kilauea.apiserver.fields import (
     too_long,
 )
 from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.addresses import parse_address
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
-from kilauea.apiserver.strategies.endpoints import IMMUTABLE, parse_address
+from kilauea.apiserver.strategies.endpoints import IMMUTABLE
 from kilauea.apiserver.strategies.pods.handlers import port_name_problems
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
+_OLD_ANNOTATION = f"annotation \"{CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _BAD_PARTS, _BAD_ENDS = ("//", "/./", "/../", "%2f", "%2F"), ("/..", "/.")
 
@@ -44,6 +46,13 @@ class Ingresses(Strategy):
             causes += check_name("spec.ingressClassName", name, subdomain_problems(name))
             causes += self._check_annotation(obj, name)
         return causes
+
+    def warnings(self, obj: Object) -> list[str]:
+        is_old = CLASS_ANNOTATION in (obj["metadata"].get("annotations") or {})
+        return [_OLD_ANNOTATION] if is_old else []
+
+    def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
+        return []
 
     def _check_annotation(self, obj: Object, name: str) -> list[Cause]:
         """Check that the older annotation matches the field; for new objects only."""

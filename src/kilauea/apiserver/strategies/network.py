@@ -8,6 +8,7 @@ from typing import Any
 from kilauea.api.names import label_problems
 from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.addresses import address_warnings, cidr_warnings
 from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of
 from kilauea.apiserver.strategies.service_parts import (
     WITH_NODE_PORTS,
@@ -60,16 +61,26 @@ class Services(Strategy):
     def warnings(self, obj: Object) -> list[str]:
         """Return the warnings about fields that are deprecated or have no effect."""
         spec, found = spec_of(obj), list[str]()
-        if spec.get("externalIPs"):
-            found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
-        if spec.get("externalName") and spec.get("type") != "ExternalName":
-            found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
-        if spec.get("clusterIP") == "None" and spec.get("type") == "ClusterIP":
+        kind, is_headless = spec.get("type"), spec.get("clusterIP") == "None" and spec.get("type") == "ClusterIP"
+        if is_headless:
             found += [
                 f"spec.{_TOLD.get(field, field)} is ignored for headless services"
                 for field, usual in _NOT_HEADLESS.items()
                 if spec.get(field, usual) != usual
             ]
+        for field in ("clusterIPs", "externalIPs"):
+            for number, each in enumerate(spec.get(field) or ()):
+                found += address_warnings(f"spec.{field}[{number}]", each)
+        if spec.get("externalIPs") and kind == "ExternalName":
+            found.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
+        elif spec.get("externalIPs") and not is_headless:
+            found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+        if spec.get("loadBalancerIP"):
+            found += address_warnings("spec.loadBalancerIP", spec["loadBalancerIP"])
+        for number, each in enumerate(spec.get("loadBalancerSourceRanges") or ()):
+            found += cidr_warnings(f"spec.loadBalancerSourceRanges[{number}]", each.strip())
+        if spec.get("externalName") and kind != "ExternalName":
+            found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
         if spec.get("trafficDistribution") == "PreferClose":
             found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
         return found

@@ -16,7 +16,7 @@ from kilauea.apiserver.fields import (
     required,
 )
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.addresses import cidr_problems, parse_cidr
+from kilauea.apiserver.strategies.addresses import cidr_problems, cidr_warnings, parse_cidr
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.pods.handlers import port_name_problems
 
@@ -40,6 +40,14 @@ class NetworkPolicies(Strategy):
                 for index, peer in enumerate(rule.get(side) or []):
                     causes += _check_peer(peer, f"{path}.{side}[{index}]")
         return [*causes, *_check_types(spec.get("policyTypes") or [], "spec.policyTypes")]
+
+    def warnings(self, obj: Object) -> list[str]:
+        found: list[str] = []
+        for part, side in (("ingress", "from"), ("egress", "to")):
+            for number, rule in enumerate(spec_of(obj).get(part) or []):
+                for index, peer in enumerate(rule.get(side) or []):
+                    found += _peer_warnings(f"spec.{part}[{number}].{side}[{index}]", peer)
+        return found
 
 
 def _check_types(types: list[str], path: str) -> Iterator[Cause]:
@@ -67,6 +75,14 @@ def _check_port(port: Object, path: str) -> Iterator[Cause]:
         if end is not None:
             yield invalid_value(f"{path}.endPort", end, "may not be specified when `port` is non-numeric")
         yield from check_name(f"{path}.port", value, port_name_problems(value))
+
+
+def _peer_warnings(path: str, peer: Object) -> list[str]:
+    block, where = peer.get("ipBlock") or {}, f"{path}.ipBlock"
+    found = cidr_warnings(f"{where}.cidr", block.get("cidr") or "")
+    for number, each in enumerate(block.get("except") or []):
+        found += cidr_warnings(f"{where}.except[{number}]", each)
+    return found
 
 
 def _check_peer(peer: Object, path: str) -> Iterator[Cause]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -36,3 +37,24 @@ def check_amounts(path: str, amounts: dict[str, Any]) -> list[Cause]:
         if number is not None and number.numerator < 0:
             causes.append(invalid_value(f"{path}[{name}]", text, NEGATIVE))
     return causes
+
+
+def fraction_warnings(path: str, amounts: dict[str, Any], names: Sequence[str]) -> Iterator[str]:
+    """Warn about fractional bytes.
+
+    Args:
+        path: the path of the amounts.
+        amounts: amounts in canonical form.
+        names: those that are in bytes.
+    """
+    for name in names:
+        text = amounts.get(name, "")
+        number = amount(text) if text.endswith("m") else None
+        if number is not None and number.denominator != 1:
+            yield f'{path}[{name}]: fractional byte value "{text}" is invalid, must be an integer'
+
+
+def claim_warnings(path: str, resources: dict[str, Any]) -> Iterator[str]:
+    """Warn about fractional bytes in the resources of a claim, or of a template for claims."""
+    for part in ("requests", "limits"):
+        yield from fraction_warnings(f"{path}.{part}", resources.get(part) or {}, ("storage",))

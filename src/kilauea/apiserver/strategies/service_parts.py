@@ -18,9 +18,9 @@ from kilauea.apiserver.fields import (
     required,
 )
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.addresses import ADDRESS_FORM, cidr_problems
+from kilauea.apiserver.strategies.addresses import address_problems, cidr_problems, parse_address
 from kilauea.apiserver.strategies.base import Object
-from kilauea.apiserver.strategies.endpoints import check_endpoint_address, parse_address
+from kilauea.apiserver.strategies.endpoints import check_endpoint_address
 from kilauea.apiserver.strategies.pods.handlers import port_name_problems
 
 TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -100,13 +100,12 @@ def _check_each_address(addresses: Sequence[str]) -> Iterator[Cause]:
     path = "spec.clusterIPs"
     if len(addresses) > 1 and addresses[0] == "None":
         yield invalid_value(path, addresses, "'None' must be the first and only value")
-    found = [parse_address(each) for each in addresses]
-    for number, address in enumerate(found):
-        if address is None and (number or addresses[0] != "None"):
-            yield invalid_value(f"{path}[{number}]", addresses[number], ADDRESS_FORM)
+    for number, address in enumerate(addresses):
+        if number or address != "None":
+            yield from check_name(f"{path}[{number}]", address, address_problems(address))
     if len(addresses) > len(_FAMILIES):
         yield invalid_value(path, addresses, f"may only hold up to {len(_FAMILIES)} values")
-    versions = [each.version for each in found if each]
+    versions = [each.version for each in map(parse_address, addresses) if each]
     if len(versions) > len(set(versions)):
         yield invalid_value(path, addresses, "may specify no more than one IP for each IP family")
 
@@ -133,10 +132,8 @@ def check_service(spec: Object) -> Iterator[Cause]:
         yield invalid_value("spec.sessionAffinityConfig.clientIP.timeoutSeconds", seconds, message)
     for number, each in enumerate(spec.get("externalIPs") or []):
         path = f"spec.externalIPs[{number}]"
-        if parse_address(each) is None:
-            yield invalid_value(path, each, ADDRESS_FORM)
-        else:
-            yield from check_endpoint_address(path, each, loopback=False)
+        problems = address_problems(each)
+        yield from check_name(path, each, problems) if problems else check_endpoint_address(path, each, loopback=False)
     yield from check_word("spec.type", kind, TYPES)
     yield from _check_node_ports(ports, kind)
     yield from _check_repeated(ports)

@@ -17,6 +17,7 @@ from kilauea.apiserver.fields import (
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import METADATA, Object, spec_of
 from kilauea.apiserver.strategies.core import Plain
+from kilauea.apiserver.strategies.old_labels import old_keys, old_label
 from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
 from kilauea.apiserver.strategies.volume_sources import check_driver
 from kilauea.apiserver.strategies.volumes import check_inline_volume
@@ -47,6 +48,17 @@ class StorageClasses(Plain):
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         fields = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
         return [invalid_value(field, obj.get(field), IMMUTABLE) for field in fields if obj.get(field) != old.get(field)]
+
+    def warnings(self, obj: Object) -> list[str]:
+        found: list[str] = []
+        for number, term in enumerate(obj.get("allowedTopologies") or []):
+            for index, each in enumerate(term.get("matchLabelExpressions") or []):
+                path = f"allowedTopologies[{number}].matchLabelExpressions[{index}].key"
+                found += old_label(path, each.get("key") or "")
+        return found
+
+    def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
+        return self.warnings(obj)
 
 
 def check_provisioner(path: str, name: str) -> list[Cause]:
@@ -106,6 +118,16 @@ class Capacities(Plain):
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         changed = [field for field in ("nodeTopology", "storageClassName") if obj.get(field) != old.get(field)]
         return [invalid_value(field, obj.get(field), IMMUTABLE) for field in changed]
+
+    def warnings(self, obj: Object) -> list[str]:
+        topology = obj.get("nodeTopology") or {}
+        found = [*old_keys("nodeTopology", topology)]
+        for key in topology.get("matchLabels") or {}:
+            found += old_label(f"nodeTopology.matchLabels.{key}", key)
+        return found
+
+    def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
+        return self.warnings(obj)
 
 
 class StorageObjects(Plain):

@@ -20,8 +20,9 @@ from kilauea.apiserver.fields import (
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
+from kilauea.apiserver.strategies.old_labels import old_keys
 from kilauea.apiserver.strategies.placement import check_node_selector
-from kilauea.apiserver.strategies.quantities import amount
+from kilauea.apiserver.strategies.quantities import amount, claim_warnings
 from kilauea.apiserver.strategies.volume_sources import VOLUME_KINDS, check_source, volume_source_warnings
 
 _ACCESS = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -30,6 +31,18 @@ _RECYCLED = (
     "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach "
     "is to use dynamic provisioning."
 )
+_UNTOLD = ("flocker", "quobyte")
+"""Kinds of volumes that are deprecated, and warned of only in pods."""
+_OLD_CLASS, _OLD_OPTIONS = "volume.beta.kubernetes.io/storage-class", "volume.beta.kubernetes.io/mount-options"
+_WITH_OPTIONS = frozenset(
+    "awsElasticBlockStore azureDisk azureFile cephfs cinder gcePersistentDisk glusterfs iscsi nfs photonPersistentDisk "
+    "quobyte rbd vsphereVolume".split()
+)
+"""Kinds of volumes for which the older annotation may set mount options."""
+_INSTEAD = {
+    _OLD_CLASS: 'deprecated since v1.8; use "storageClassName" attribute instead',
+    _OLD_OPTIONS: 'deprecated since v1.31; use "mountOptions" attribute instead',
+}
 _CLAIM = "PersistentVolumeClaim"
 _EMPTY = {"apiGroup": None, "kind": "", "name": ""}
 """The fields of a data source of a claim, and their values when omitted."""
@@ -79,6 +92,10 @@ class Volumes(Strategy):
         if attributes and spec.get("csi") is None:
             message = "has to be specified when using volumeAttributesClassName"
             causes.append(required("spec.csi", message))
+        given = obj["metadata"].get("annotations") or {}
+        if _OLD_OPTIONS in given and _WITH_OPTIONS.isdisjoint(spec):
+            message = "may not specify mount options for this volume type"
+            causes.append(forbidden_field(f"metadata.annotations.{_OLD_OPTIONS}", message))
         return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -95,8 +112,23 @@ class Volumes(Strategy):
         return causes
 
     def warnings(self, obj: Object) -> list[str]:
-        found = volume_source_warnings("spec", spec_of(obj))
-        return [*found, _RECYCLED] if spec_of(obj).get("persistentVolumeReclaimPolicy") == "Recycle" else found
+        spec = spec_of(obj)
+        found = _annotation_warnings(obj, _OLD_CLASS, _OLD_OPTIONS)
+        if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
+            found.append(_RECYCLED)
+        required_nodes = (spec.get("nodeAffinity") or {}).get("required") or {}
+        for number, term in enumerate(required_nodes.get("nodeSelectorTerms") or []):
+            found += old_keys(f"spec.nodeAffinity.required.nodeSelectorTerms[{number}]", term)
+        return found + volume_source_warnings("spec", {name: spec[name] for name in spec if name not in _UNTOLD})
+
+    def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
+        return self.warnings(obj)
+
+
+def _annotation_warnings(obj: Object, *annotations: str) -> list[str]:
+    """Warn about annotations that are deprecated in favour of fields."""
+    given = obj["metadata"].get("annotations") or {}
+    return [f"metadata.annotations[{name}]: {_INSTEAD[name]}" for name in annotations if name in given]
 
 
 def _check_capacity(spec: Object) -> Iterator[Cause]:
@@ -194,6 +226,13 @@ class Claims(Strategy):
     def prepare_update(self, obj: Object, old: Object) -> None:
         super().prepare_update(obj, old)
         _fill_data_sources(spec_of(obj))
+
+    def warnings(self, obj: Object) -> list[str]:
+        fractions = claim_warnings("spec.resources", spec_of(obj).get("resources") or {})
+        return [*_annotation_warnings(obj, _OLD_CLASS), *fractions]
+
+    def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
+        return self.warnings(obj)
 
     def validate_status(self, obj: Object, old: Object) -> list[Cause]:
         causes = []

@@ -29,6 +29,7 @@ from kilauea.apiserver.strategies.core import Plain
 from kilauea.apiserver.strategies.pods.spec import RESTART_POLICIES
 from kilauea.apiserver.strategies.pods.strategy import check_template
 from kilauea.apiserver.strategies.pods.warnings import name_warnings, template_warnings
+from kilauea.apiserver.strategies.quantities import claim_warnings
 from kilauea.apiserver.strategies.rollouts import check_daemon_update, check_deployment_strategy, check_stateful_set
 from kilauea.apiserver.strategies.volumes import check_claim
 from kilauea.apiserver.strategies.workload_statuses import (
@@ -141,8 +142,11 @@ class StatefulSets(Workloads):
         super().prepare_update(obj, old)
 
     def warnings(self, obj: Object) -> list[str]:
-        """Return the warnings about the template, and about an unlimited history."""
+        """Return the warnings about the template, the claims, and an unlimited history."""
         found = template_warnings("spec.template.", spec_of(obj).get("template") or {})
+        for number, claim in enumerate(spec_of(obj).get("volumeClaimTemplates") or []):
+            resources = spec_of(claim).get("resources") or {}
+            found += claim_warnings(f"spec.volumeClaimTemplates[{number}].resources", resources)
         if (spec_of(obj).get("revisionHistoryLimit") or 0) < 0:
             told = "a negative value retains all historical revisions; a value >= 0 is recommended"
             found.append(f"spec.revisionHistoryLimit: {told}")

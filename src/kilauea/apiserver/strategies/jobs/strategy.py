@@ -51,6 +51,12 @@ _ENDING = ("OnFailure", "Never")
 _FREE_WHILE_SUSPENDED = ("nodeSelector", "tolerations", "schedulingGates")
 """Fields of pods that may change until a suspended job starts, besides node affinity and resources of containers."""
 
+MANY_COMPLETIONS, MANY_PODS = 100_000, 10_000
+_UNTRACKED = (
+    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes "
+    "might not be able to track completedIndexes when a big number of indexes fail"
+)
+
 
 class Jobs(Strategy):
     """Jobs, whose selector is generated so that two jobs never count the same pods."""
@@ -109,7 +115,7 @@ class Jobs(Strategy):
         return check_job_status(obj, old)
 
     def warnings(self, obj: Object) -> list[str]:
-        return name_warnings(obj) + template_warnings("spec.template.", spec_of(obj).get("template") or {})
+        return name_warnings(obj) + _spec_warnings("spec", spec_of(obj))
 
 
 def _check_completions(spec: Object, before: Object) -> Iterator[Cause]:
@@ -180,7 +186,19 @@ class CronJobs(Strategy):
 
     def warnings(self, obj: Object) -> list[str]:
         job = spec_of(spec_of(obj).get("jobTemplate") or {})
-        return name_warnings(obj) + template_warnings("spec.jobTemplate.spec.template.", job.get("template") or {})
+        return name_warnings(obj) + _spec_warnings("spec.jobTemplate.spec", job)
+
+
+def _spec_warnings(path: str, spec: Object) -> list[str]:
+    """Return the warnings about the specification of a job."""
+    warnings = template_warnings(f"{path}.template.", spec.get("template") or {})
+    if (
+        spec.get("completionMode") == INDEXED
+        and (spec.get("completions") or 0) > MANY_COMPLETIONS
+        and (spec.get("parallelism") or 0) > MANY_PODS
+    ):
+        warnings.insert(0, f"{path}: {_UNTRACKED}")
+    return warnings
 
 
 def _check_schedule(spec: Object) -> list[Cause]:

@@ -12,7 +12,7 @@ from kilauea.api.names import qualified_name_problems, subdomain_problems
 from kilauea.api.restarts import is_restarted, may_restart_all
 from kilauea.apiserver.fields import check_name, check_range, forbidden_field, invalid_value, required
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.addresses import ADDRESS_FORM, is_address
+from kilauea.apiserver.strategies.addresses import address_problems
 from kilauea.apiserver.strategies.base import Object, spec_of
 from kilauea.apiserver.strategies.placement import REQUIRED
 
@@ -193,8 +193,8 @@ def check_pod_status(obj: Object, old: Object) -> list[Cause]:
     for field in ("podIPs", "hostIPs"):
         if state.get(field) != before.get(field):
             for number, address in enumerate(state.get(field) or ()):
-                if not is_address(address.get("ip", "")):
-                    causes.append(invalid_value(f"status.{field}[{number}]", address.get("ip", ""), ADDRESS_FORM))
+                ip = address.get("ip", "")
+                causes += check_name(f"status.{field}[{number}]", ip, address_problems(ip))
     return causes
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kilauea.api.names import label_problems, subdomain_problems
 from kilauea.apiserver.fields import check_name, forbidden_field, invalid_value, required
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.addresses import ADDRESS_FORM, is_address
+from kilauea.apiserver.strategies.addresses import address_problems
 from kilauea.apiserver.strategies.base import Object
 
 _MOST_SERVERS, _MOST_SEARCHES, _LONGEST_SEARCHES = 3, 32, 2048
@@ -34,7 +34,7 @@ def check_dns(path: str, config: Object | None, policy: str) -> Iterator[Cause]:
     if len(servers) > _MOST_SERVERS:
         yield invalid_value(f"{path}.nameservers", servers, f"must not have more than {_MOST_SERVERS} nameservers")
     for number, server in enumerate(servers):
-        yield from _check_address(f"{path}.nameservers[{number}]", server)
+        yield from check_name(f"{path}.nameservers[{number}]", server, address_problems(server))
     if len(searches) > _MOST_SEARCHES:
         yield invalid_value(f"{path}.searches", searches, f"must not have more than {_MOST_SEARCHES} search paths")
     if len(" ".join(searches)) > _LONGEST_SEARCHES:
@@ -52,11 +52,6 @@ def check_dns(path: str, config: Object | None, policy: str) -> Iterator[Cause]:
 def _search_problems(name: str) -> list[str]:
     found = [f"must be no more than {_LONGEST_NAME} characters"] if len(name) > _LONGEST_NAME else []
     return found if _SEARCHED_NAME.fullmatch(name) else [*found, _SEARCHED_WORDS]
-
-
-def _check_address(path: str, text: str) -> Iterator[Cause]:
-    if not is_address(text):
-        yield invalid_value(path, text, ADDRESS_FORM)
 
 
 def check_host_name(path: str, spec: Object) -> Iterator[Cause]:
@@ -81,6 +76,7 @@ def check_names(path: str, spec: Object) -> Iterator[Cause]:
 def check_aliases(path: str, aliases: list[Object]) -> Iterator[Cause]:
     """Check the host aliases of a pod."""
     for number, alias in enumerate(aliases):
-        yield from _check_address(f"{path}[{number}].ip", alias.get("ip", ""))
+        ip = alias.get("ip", "")
+        yield from check_name(f"{path}[{number}].ip", ip, address_problems(ip))
         for place, name in enumerate(alias.get("hostnames") or ()):
             yield from check_name(f"{path}[{number}].hostnames[{place}]", name, subdomain_problems(name))

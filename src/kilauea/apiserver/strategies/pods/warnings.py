@@ -6,19 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from kilauea.api.names import label_problems
+from kilauea.apiserver.strategies.addresses import address_warnings
 from kilauea.apiserver.strategies.base import Object, spec_of
-from kilauea.apiserver.strategies.quantities import amount
+from kilauea.apiserver.strategies.old_labels import old_key, old_keys, old_label
+from kilauea.apiserver.strategies.quantities import claim_warnings, fraction_warnings
 from kilauea.apiserver.strategies.volume_sources import OLD_VOLUMES, volume_source_warnings
 
-_OLD_LABELS = {
-    "beta.kubernetes.io/arch": ("v1.14", "kubernetes.io/arch"),
-    "beta.kubernetes.io/os": ("v1.14", "kubernetes.io/os"),
-    "beta.kubernetes.io/instance-type": ("v1.17", "node.kubernetes.io/instance-type"),
-    "failure-domain.beta.kubernetes.io/region": ("v1.17", "topology.kubernetes.io/region"),
-    "failure-domain.beta.kubernetes.io/zone": ("v1.17", "topology.kubernetes.io/zone"),
-}
-"""Deprecated node labels: since when, and the replacement."""
-_RARE = frozenset({"affinity", "hostAliases", "imagePullSecrets", "nodeSelector", "topologySpreadConstraints"})
+_RARE = frozenset(
+    {"affinity", "dnsConfig", "hostAliases", "imagePullSecrets", "nodeSelector", "topologySpreadConstraints"}
+)
 """Fields that most pods do not have."""
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 _CRITICAL = "scheduler.alpha.kubernetes.io/critical-pod"
@@ -36,7 +32,7 @@ def pod_warnings(pod: Object) -> list[str]:
     if "." in name or len(name) > _LONGEST_LABEL:  # valid names meet all other rules for labels
         problems = label_problems(name)
         told = f"metadata.name: this is used in the Pod's hostname, {_SURPRISING}: [{' '.join(problems)}]"
-        warnings.append(told)
+        warnings.insert(0, told)
     return warnings
 
 
@@ -66,61 +62,57 @@ def template_warnings(path: str, template: Object) -> list[str]:
     warnings += _volumes(f"{path}volumes", spec.get("volumes") or ())
     if not _RARE.isdisjoint(spec):
         warnings += _doubles(path, spec)
+    if spec.get("overhead"):
+        warnings += fraction_warnings(f"{path}overhead", spec["overhead"], _BYTES)
     warnings += _containers(path, spec)
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         told = "must be >= 0; negative values are invalid and will be treated as 1"
         warnings.append(f"{path}terminationGracePeriodSeconds: {told}")
     if spec.get("affinity"):
         warnings += _pod_affinity(f"{path}affinity", spec["affinity"])
+    if not _RARE.isdisjoint(spec):
+        warnings += _addresses(path, spec)
     return warnings
 
 
 def _placement(path: str, spec: Object) -> Iterator[str]:
     """Warn about deprecated labels, and constraints that select nothing."""
     for key in spec.get("nodeSelector") or ():
-        if key in _OLD_LABELS:
-            since, name = _OLD_LABELS[key]
-            yield f'{path}nodeSelector[{key}]: deprecated since {since}; use "{name}" instead'
+        yield from old_label(f"{path}nodeSelector[{key}]", key)
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     where = f"{path}affinity.nodeAffinity"
     hard = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     for number, term in enumerate(hard.get("nodeSelectorTerms") or ()):
-        yield from _old_keys(
-            f"{where}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{number}]", term
-        )
+        yield from old_keys(f"{where}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{number}]", term)
     for number, soft in enumerate(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
         term = soft.get("preference") or {}
-        yield from _old_keys(f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{number}].preference", term)
+        yield from old_keys(f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{number}].preference", term)
     for number, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
         where = f"{path}topologySpreadConstraints[{number}]"
         if constraint.get("labelSelector") is None:
             yield f"{where}.{_NULL_SELECTOR}"
-        yield from _old_key(f"{where}.topologyKey", constraint.get("topologyKey", ""))
-
-
-def _old_keys(path: str, term: Object) -> Iterator[str]:
-    for number, expression in enumerate(term.get("matchExpressions") or ()):
-        yield from _old_key(f"{path}.matchExpressions[{number}].key", expression.get("key", ""))
-
-
-def _old_key(path: str, key: str) -> Iterator[str]:
-    if key in _OLD_LABELS:
-        since, name = _OLD_LABELS[key]
-        yield f'{path}: {key} is deprecated since {since}; use "{name}" instead'
+        yield from old_key(f"{where}.topologyKey", constraint.get("topologyKey", ""))
 
 
 def _volumes(path: str, volumes: Any) -> Iterator[str]:
     for number, volume in enumerate(volumes):
         if not OLD_VOLUMES.keys().isdisjoint(volume):
             yield from volume_source_warnings(f"{path}[{number}]", volume)
-        if "projected" in volume and not any(volume["projected"].get("sources") or ()):
-            yield f'volume "{volume.get("name", "")}" (Projected) has no sources provided'
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            if not source:
+                yield f'volume "{volume.get("name", "")}" (Projected) has no sources provided'
         if volume.get("ephemeral"):
             claim = (volume["ephemeral"].get("volumeClaimTemplate") or {}).get("spec") or {}
             where = f"{path}[{number}].ephemeral.volumeClaimTemplate.spec.resources"
-            for part in ("limits", "requests"):
-                amounts = (claim.get("resources") or {}).get(part) or {}
-                yield from _fractions(f"{where}.{part}", amounts, ("storage",))
+            yield from claim_warnings(where, claim.get("resources") or {})
+
+
+def _addresses(path: str, spec: Object) -> Iterator[str]:
+    """Warn about IP addresses in an unusual form."""
+    for number, each in enumerate((spec.get("dnsConfig") or {}).get("nameservers") or ()):
+        yield from address_warnings(f"{path}dnsConfig.nameservers[{number}]", each)
+    for number, alias in enumerate(spec.get("hostAliases") or ()):
+        yield from address_warnings(f"{path}hostAliases[{number}].ip", alias.get("ip", ""))
 
 
 def _doubles(path: str, spec: Object) -> Iterator[str]:
@@ -139,15 +131,6 @@ def _doubles(path: str, spec: Object) -> Iterator[str]:
             yield f'{path}imagePullSecrets[{number}].name: invalid empty name ""'
 
 
-def _fractions(path: str, amounts: Object, names: tuple[str, ...]) -> Iterator[str]:
-    """Warn about fractional bytes."""
-    for name in names:
-        text = amounts.get(name, "")
-        number = amount(text) if text.endswith("m") else None
-        if number is not None and number.denominator != 1:
-            yield f'{path}[{name}]: fractional byte value "{text}" is invalid, must be an integer'
-
-
 def _containers(path: str, spec: Object) -> Iterator[str]:
     for field in ("initContainers", "containers"):
         for number, container in enumerate(spec.get(field) or ()):
@@ -156,7 +139,7 @@ def _containers(path: str, spec: Object) -> Iterator[str]:
             for part in ("limits", "requests"):
                 amounts = resources.get(part)
                 if amounts and any(amounts.get(name, "").endswith("m") for name in _BYTES):
-                    yield from _fractions(f"{where}.resources.{part}", amounts, _BYTES)
+                    yield from fraction_warnings(f"{where}.resources.{part}", amounts, _BYTES)
             environment = container.get("env") or ()
             if len({each.get("name") for each in environment}) < len(environment):
                 yield from _hidden(f"{where}.env", environment)

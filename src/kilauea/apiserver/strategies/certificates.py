@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from cryptography import x509
 
-from kilauea.api.names import subdomain_problems
-from kilauea.apiserver.fields import duplicate, forbidden_field, invalid_value, not_supported, required
+from kilauea.api.names import label_problems, subdomain_problems
+from kilauea.apiserver.fields import duplicate, forbidden_field, invalid_value, not_supported, required, too_long
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of
 
@@ -21,6 +21,8 @@ USAGES = (
 )
 LEGACY_SIGNER = "kubernetes.io/legacy-unknown"
 SHORTEST_SECONDS = 600
+LONGEST_DOMAIN = 253
+_NO_REQUEST = "PEM block type must be CERTIFICATE REQUEST"
 _FINAL = ("Approved", "Denied", "Failed")
 _DECISIONS = ("Approved", "Denied")
 
@@ -136,13 +138,22 @@ def _check_signer(path: str, name: str) -> list[Cause]:
     if name == LEGACY_SIGNER:
         return [invalid_value(path, name, "the legacy signerName is not allowed via this API version")]
     domain, slash, rest = name.partition("/")
-    if not slash or not rest or "/" in rest:
+    if not slash or "/" in rest:
         message = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
         return [invalid_value(path, name, message)]
-    causes = [invalid_value(path, domain, each) for each in subdomain_problems(domain)]
-    if not causes and "." not in domain:
+    causes = [too_long(path, LONGEST_DOMAIN)] if len(domain) > LONGEST_DOMAIN else []
+    causes += _check_parts(path, domain, label_problems)
+    if "." not in domain:
         causes.append(invalid_value(path, domain, "should be a domain with at least two segments separated by dots"))
-    return causes + [invalid_value(path, rest, each) for each in subdomain_problems(rest)]
+    return causes + _check_parts(path, rest, subdomain_problems)
+
+
+def _check_parts(path: str, text: str, problems: Callable[[str], Sequence[str]]) -> list[Cause]:
+    """Return the errors in the first part of a text that has some; parts are separated by dots."""
+    for part in text.split("."):
+        if found := problems(part):
+            return [invalid_value(path, text, f'validating label "{part}": {each}') for each in found]
+    return []
 
 
 def request_problem(text: str) -> str:
@@ -152,12 +163,12 @@ def request_problem(text: str) -> str:
     except (binascii.Error, ValueError):
         content = b""
     if b"-----BEGIN CERTIFICATE REQUEST-----" not in content and b"-----BEGIN NEW CERTIFICATE REQUEST-" not in content:
-        return "PEM block type must be CERTIFICATE REQUEST"
+        return _NO_REQUEST
     try:
         request = x509.load_pem_x509_csr(content)
         return "" if request.is_signature_valid else "the signature is invalid"
     except Exception as error:  # the library raises many types of errors
-        return str(error) or "malformed request"
+        return _NO_REQUEST if "PEM" in str(error) else str(error) or "malformed request"
 
 
 def certificate_problem(text: str) -> str:

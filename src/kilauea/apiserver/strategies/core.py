@@ -28,6 +28,7 @@ from kilauea.apiserver.fields import (
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.addresses import cidr_problems, cidr_warnings, parse_cidr
 from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of
+from kilauea.apiserver.strategies.key_pairs import key_pair_problem
 from kilauea.apiserver.strategies.quantities import check_amounts
 from kilauea.apiserver.syntax_errors import json_syntax_error
 
@@ -222,9 +223,20 @@ class Secrets(Plain):
             causes.append(invalid_value("type", obj.get("type"), "field is immutable"))
         return causes + _check_immutable(obj, old, ("data",))
 
+    def warnings(self, obj: Object) -> list[str]:
+        if obj.get("type") != _TLS:
+            return []
+        data = obj.get("data") or {}
+        problem = key_pair_problem(*(base64.b64decode(data.get(key) or "") for key in _NEEDED_KEYS[_TLS]))
+        return [problem] if problem else []
 
+    def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
+        return self.warnings(obj)
+
+
+_TLS = "kubernetes.io/tls"
 _NEEDED_KEYS = {
-    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    _TLS: ("tls.crt", "tls.key"),
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
@@ -249,16 +261,19 @@ def _check_needed(obj: Object, data: Object) -> list[Cause]:
 
 
 def _json_problem(coded: str) -> str:
-    """Return the error in base64-encoded JSON; empty if none."""
+    """Return the error in a JSON object in base64; empty if none."""
     try:
         text = base64.b64decode(coded or "")
     except binascii.Error:
         return ""
     try:
-        json.loads(text)
+        found = json.loads(text)
     except ValueError as error:
         return json_syntax_error(text, str(error))
-    return ""
+    if isinstance(found, dict | None):
+        return ""
+    kind = {list: "array", str: "string", bool: "bool"}.get(type(found), "number")
+    return f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
 
 
 _DOCKER = {"kubernetes.io/dockerconfigjson": ".dockerconfigjson", "kubernetes.io/dockercfg": ".dockercfg"}

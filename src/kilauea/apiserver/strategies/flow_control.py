@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 from kilauea.api.names import label_problems, subdomain_problems
 from kilauea.apiserver.fields import check_name, check_range, forbidden_field, invalid_value, not_supported, required
 from kilauea.apiserver.status import Cause
@@ -16,6 +19,10 @@ _RULE_WORDS = {
     "resources": ("resource rules must supply at least one resource", "resources"),
     "nonResourceURLs": ("nonResourceURLs must contain at least one value", "non-resource URLs"),
 }
+
+MOST_QUEUES, HASH_BITS = 10_000_000, 60
+_QUEUES = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
+"""The values of fields that are zero."""
 
 
 class FlowSchemas(Strategy):
@@ -135,6 +142,13 @@ class PriorityLevels(Strategy):
 
     kept_in_status = METADATA
 
+    def default(self, obj: Object) -> None:
+        limited = spec_of(obj).get("limited") or {}
+        queuing = (limited.get("limitResponse") or {}).get("queuing")
+        if queuing is not None:
+            for field, usual in _QUEUES.items():
+                queuing[field] = queuing.get(field) or usual
+
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
         kind, limited = spec.get("type", ""), spec.get("limited")
@@ -142,14 +156,17 @@ class PriorityLevels(Strategy):
             return [required("spec.type")]
         if kind not in ("Exempt", "Limited"):
             return [not_supported("spec.type", kind, ("Exempt", "Limited"))]
+        causes: list[Cause] = []
+        if (kind == "Exempt") != (obj["metadata"].get("name") == "exempt"):
+            causes.append(invalid_value("spec.type", kind, "must be 'Exempt' if and only if `name` is 'exempt'"))
         if kind == "Exempt":
             message = "must be nil if the type is not Limited"
-            return [] if limited is None else [forbidden_field("spec.limited", message)]
+            return causes if limited is None else [*causes, forbidden_field("spec.limited", message)]
         if spec.get("exempt") is not None:
-            return [forbidden_field("spec.exempt", "must be nil if the type is Limited")]
+            return [*causes, forbidden_field("spec.exempt", "must be nil if the type is Limited")]
         if limited is None:
-            return [required("spec.limited", "must not be empty when type is Limited")]
-        return _check_limited("spec.limited", limited)
+            return [*causes, required("spec.limited", "must not be empty when type is Limited")]
+        return causes + _check_limited("spec.limited", limited)
 
 
 def _check_limited(path: str, limited: Object) -> list[Cause]:
@@ -170,9 +187,29 @@ def _check_limited(path: str, limited: Object) -> list[Cause]:
     elif kind == "Queue" and queuing is None:
         message = "must not be empty if limited.limitResponse.type is Limited"
         causes.append(required(f"{where}.queuing", message))
+    elif kind == "Queue" and queuing is not None:
+        causes += _check_queues(f"{where}.queuing", queuing)
     causes += check_range(f"{path}.lendablePercent", limited.get("lendablePercent"), 0, 100)
     borrowed = limited.get("borrowingLimitPercent")
     if borrowed is not None and borrowed < 0:
         message = "if specified, must be a non-negative integer"
         causes.append(invalid_value(f"{path}.borrowingLimitPercent", borrowed, message))
     return causes
+
+
+def _check_queues(path: str, queuing: Object) -> Iterator[Cause]:
+    """Check the queues of a level, although they are not used here, and those of a tenant."""
+    length, queues, hand = (queuing.get(field, 0) for field in ("queueLengthLimit", "queues", "handSize"))
+    if length <= 0:
+        yield invalid_value(f"{path}.queueLengthLimit", length, "must be positive")
+    if queues <= 0:
+        yield invalid_value(f"{path}.queues", queues, "must be positive")
+    elif queues > MOST_QUEUES:
+        yield invalid_value(f"{path}.queues", queues, f"must not be greater than {MOST_QUEUES}")
+    if hand <= 0:
+        yield invalid_value(f"{path}.handSize", hand, "must be positive")
+    elif hand > queues:
+        yield invalid_value(f"{path}.handSize", hand, f"should not be greater than queues ({queues})")
+    elif math.ceil(math.log2(queues) * hand) > HASH_BITS:
+        told = f"required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {HASH_BITS}"
+        yield invalid_value(f"{path}.handSize", hand, told)

@@ -47,6 +47,11 @@ def _is_none(value: Any) -> bool:
     return value == 0 or value is None or (isinstance(value, str) and not share_of(value))
 
 
+def _is_number(value: Any) -> bool:
+    """Return True for a string with a number of pods above zero, which is invalid."""
+    return isinstance(value, str) and value.isdecimal() and int(value) > 0
+
+
 def check_deployment_strategy(path: str, strategy: Object) -> Iterator[Cause]:
     """Yield the errors in the strategy of a deployment."""
     kind, rolling, where = strategy.get("type", ""), strategy.get("rollingUpdate"), f"{path}.rollingUpdate"
@@ -86,9 +91,10 @@ def check_daemon_update(path: str, strategy: Object) -> Iterator[Cause]:
         for field, value in (("maxUnavailable", missing), ("maxSurge", more)):
             yield from check_amount(f"{where}.{field}", value)
             yield from check_share(f"{where}.{field}", value)
-        if not _is_none(missing) and not _is_none(more):
+        has_missing, has_more = (not _is_none(value) or _is_number(value) for value in (missing, more))
+        if has_missing and has_more:
             yield invalid_value(f"{where}.maxSurge", more, "may not be set when maxUnavailable is non-zero")
-        elif _is_none(missing) and _is_none(more):
+        elif not has_missing and not has_more:
             yield required(f"{where}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 

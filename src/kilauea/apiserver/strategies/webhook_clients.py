@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from kilauea.api.names import service_name_problems, subdomain_problems
 from kilauea.apiserver.fields import check_name, invalid_value, required
+from kilauea.apiserver.go_json import go_json
 from kilauea.apiserver.status import Cause
 
 Raw = Mapping[str, Any]
 VERSIONS = ("v1", "v1beta1")
 _FORM = "; desired format: https://host[/path]"
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:(.*)", re.DOTALL)
+_NOT_IN_HOST = re.compile(r"[ {}|\\^`]")
+_PORT = re.compile(r":([^:\]]*)$")
+_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2}).{0,2}")
 
 
 def check_versions(versions: Sequence[str], path: str, missing: str = "") -> Iterator[Cause]:
@@ -68,11 +76,11 @@ def check_service(service: Raw, path: str) -> Iterator[Cause]:
 
 def _url(url: str, path: str) -> Iterator[Cause]:
     try:
+        if problem := url_problem(url):
+            raise ValueError(problem)
         parts = urlsplit(url)
-        if url.startswith(":"):
-            raise ValueError(f'parse "{url}": missing protocol scheme')
     except ValueError as error:
-        yield required(path, f"url must be a valid URL: {error}{_FORM}")
+        yield required(path, f"url must be a valid URL: parse {go_json(url)}: {error}{_FORM}")
         return
     if parts.scheme != "https":
         yield invalid_value(path, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}")
@@ -84,3 +92,25 @@ def _url(url: str, path: str) -> Iterator[Cause]:
         yield invalid_value(path, parts.fragment, "fragments are not permitted in the URL")
     if parts.query:
         yield invalid_value(path, parts.query, "query parameters are not permitted in the URL")
+
+
+def url_problem(url: str) -> str:
+    """Return the reason why Go does not parse a URL; empty if it does."""
+    if _CONTROL.search(url):
+        return "net/url: invalid control character in URL"
+    scheme = _SCHEME.match(url)
+    if scheme is None:
+        if url.startswith(":"):
+            return "missing protocol scheme"
+        return "first path segment in URL cannot contain colon" if ":" in url.partition("/")[0] else ""
+    if not scheme[1].startswith("//"):
+        return ""
+    authority, slash, place = re.split(r"[?#]", scheme[1][2:], maxsplit=1)[0].partition("/")
+    host = authority.rpartition("@")[2]
+    if (wrong := _NOT_IN_HOST.search(host)) is not None:
+        return f"invalid character {go_json(wrong[0])} in host name"
+    if (port := _PORT.search(host)) is not None and not port[1].isdecimal() and port[1]:
+        return f"invalid port {go_json(':' + port[1])} after host"
+    if (escape := _BAD_ESCAPE.search(slash + place)) is not None:
+        return f"invalid URL escape {go_json(escape[0])}"
+    return ""

@@ -232,6 +232,8 @@ def check_amounts_of_pod(path: str, spec: Object) -> Iterator[Cause]:
     """Check pod-level requests and limits, which must cover those of the containers."""
     resources = spec["resources"]
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    if resources.get("claims") is not None:
+        yield forbidden_field(f"{path}.claims", "claims may not be set for Resources at pod-level")
     for side, amounts in (("limits", limits), ("requests", requests)):
         for name, text in amounts.items():
             where = f"{path}.{side}[{name}]"
@@ -241,6 +243,8 @@ def check_amounts_of_pod(path: str, spec: Object) -> Iterator[Cause]:
                 if not problems:
                     yield not_supported(where, name, _OF_PODS)
                 yield from check_number(where, name, text)
+                if side == "requests":
+                    yield from _check_limit(path, name, text, limits.get(name))
                 continue
             yield from check_number(where, name, text)
             if name.startswith(_HUGE):
@@ -251,7 +255,6 @@ def check_amounts_of_pod(path: str, spec: Object) -> Iterator[Cause]:
     if resources.get("claims") is not None:
         names = {claim.get("name", "") for claim in spec.get("resourceClaims") or ()} - {""}
         yield from _check_used_claims(f"{path}.claims", resources["claims"], names)
-        yield forbidden_field(f"{path}.claims", "claims may not be set for Resources at pod-level")
     for name, text in requests.items():
         needed, most = _needed(spec, name), amount(text)
         if needed is not None and most is not None and most < needed:

@@ -166,9 +166,9 @@ def _check_apparmor(path: str, profile: Object | None) -> Iterator[Cause]:
     if kind != "Localhost":
         if name is not None:
             yield invalid_value(where, name, "can only be set when AppArmor type is Localhost")
-    elif not (name or "").strip():
+    elif not name:
         yield required(where, "must be set when AppArmor type is Localhost")
-    elif name is not None:
+    else:
         if name != name.strip():
             yield invalid_value(where, name, "must not be padded with whitespace")
         if len(name) > _LONGEST_PROFILE:

@@ -16,8 +16,23 @@ _RARE = frozenset(
     {"affinity", "dnsConfig", "hostAliases", "imagePullSecrets", "nodeSelector", "topologySpreadConstraints"}
 )
 """Fields that most pods do not have."""
-_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
-_CRITICAL = "scheduler.alpha.kubernetes.io/critical-pod"
+_SECCOMP, _PROFILE = (
+    "seccomp.security.alpha.kubernetes.io/pod",
+    'non-functional in v1.27+; use the "seccompProfile" field instead',
+)
+_OF_CONTAINERS = (
+    ("container.seccomp.security.alpha.kubernetes.io/", _PROFILE),
+    (
+        "container.apparmor.security.beta.kubernetes.io/",
+        'deprecated since v1.30; use the "appArmorProfile" field instead',
+    ),
+)
+"""Prefixes of annotations that end with the name of a container."""
+_INSTEAD = {
+    "scheduler.alpha.kubernetes.io/critical-pod": 'non-functional in v1.16+; use the "priorityClassName" field instead',
+    "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+    "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+}
 _NULL_SELECTOR = "labelSelector: a null labelSelector results in matching no pod"
 _BYTES = ("memory", "ephemeral-storage")
 
@@ -47,24 +62,21 @@ def name_warnings(obj: Object) -> list[str]:
 def template_warnings(path: str, template: Object) -> list[str]:
     """Return the warnings for a pod template at a path, which ends with a dot if not empty."""
     spec, metadata = spec_of(template), template.get("metadata") or {}
-    annotations = metadata.get("annotations") or {}
-    warnings = [
-        f'{path}metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
-        for key in annotations
-        if key.startswith(_APPARMOR)
-    ]
+    annotations, where = metadata.get("annotations") or {}, f"{path}metadata.annotations"
+    warnings: list[str] = []
     path = f"{path}spec."
     if not _RARE.isdisjoint(spec):
         warnings += _placement(path, spec)
-    if _CRITICAL in annotations:
-        message = 'non-functional in v1.16+; use the "priorityClassName" field instead'
-        warnings.append(f"{path.removesuffix('spec.')}metadata.annotations[{_CRITICAL}]: {message}")
+    if annotations:
+        warnings += [f"{where}[{key}]: {_INSTEAD[key]}" for key in _INSTEAD if key in annotations]
     warnings += _volumes(f"{path}volumes", spec.get("volumes") or ())
     if not _RARE.isdisjoint(spec):
         warnings += _doubles(path, spec)
     if spec.get("overhead"):
         warnings += fraction_warnings(f"{path}overhead", spec["overhead"], _BYTES)
-    warnings += _containers(path, spec)
+    if _SECCOMP in annotations:
+        warnings.append(f"{where}[{_SECCOMP}]: {_PROFILE}")
+    warnings += _containers(path, spec, where, annotations)
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         told = "must be >= 0; negative values are invalid and will be treated as 1"
         warnings.append(f"{path}terminationGracePeriodSeconds: {told}")
@@ -131,10 +143,14 @@ def _doubles(path: str, spec: Object) -> Iterator[str]:
             yield f'{path}imagePullSecrets[{number}].name: invalid empty name ""'
 
 
-def _containers(path: str, spec: Object) -> Iterator[str]:
+def _containers(path: str, spec: Object, about: str, annotations: Object) -> Iterator[str]:
+    """Warn about the fields of containers, and about their annotations, which have the path `about`."""
     for field in ("initContainers", "containers"):
         for number, container in enumerate(spec.get(field) or ()):
             where = f"{path}{field}[{number}]"
+            for prefix, message in _OF_CONTAINERS if annotations else ():
+                if (key := prefix + container.get("name", "")) in annotations:
+                    yield f"{about}[{key}]: {message}"
             resources = container.get("resources") or {}
             for part in ("limits", "requests"):
                 amounts = resources.get(part)

@@ -329,3 +329,12 @@ def test_bodies_with_too_many_lists_and_objects_are_refused(api: Api, form: str,
 def test_brackets_within_texts_are_not_counted(api: Api) -> None:
     text = '[{\\"' * (MANY // 2)
     assert api.create_map("a", text=text)["data"] == {"text": text}
+
+
+@pytest.mark.parametrize(("size", "code"), [(262_143, 201), (262_144, 422)])
+def test_the_parameters_of_a_class_have_at_most_256_kib(size: int, code: int, api: Api) -> None:
+    body = {"metadata": {"name": "a"}, "provisioner": "example.com/a", "parameters": {"a": "x" * size}}
+    answer = api.ask("POST", "/apis/storage.k8s.io/v1/storageclasses", body)
+    assert answer.code == code
+    if code == 422:
+        assert answer.body["message"].endswith("parameters: Too long: may not be more than 262144 bytes")

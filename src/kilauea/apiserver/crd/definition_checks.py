@@ -174,9 +174,10 @@ def _versions(spec: Object, accepted: Raw) -> Iterator[Cause]:
     own = _PARTS - _shared_parts(versions)
     for number, version in enumerate(versions):
         path = f"spec.versions[{number}]"
-        if version.get("deprecationWarning") is not None and not version.get("deprecated"):
-            message = "can only be set for deprecated versions"
-            yield invalid_value(f"{path}.deprecationWarning", version["deprecationWarning"], message)
+        if version.get("deprecationWarning") is not None:
+            text = version["deprecationWarning"]
+            for problem in _warning_problems(text) if version.get("deprecated") else (_NOT_DEPRECATED,):
+                yield invalid_value(f"{path}.deprecationWarning", text, problem)
         yield from _parts(version, path, own, accepted)
 
 
@@ -191,6 +192,9 @@ def _shared_parts(versions: list[Object]) -> frozenset[str]:
     return frozenset(part for part in _PARTS if len({repr(each.get(part)) for each in versions}) == 1)
 
 
+LONGEST_WARNING = 256
+_NOT_DEPRECATED = "can only be set for deprecated versions"
+_NOT_A_PATH = "must be a simple json path starting with ."
 _PARTS = frozenset(("schema", "subresources", "additionalPrinterColumns", "selectableFields"))
 
 
@@ -216,6 +220,19 @@ def _parts(version: Object, path: str, parts: frozenset[str], accepted: Raw) -> 
             yield from _selectable(field, schema or {}, f"{path}.selectableFields[{index}].jsonPath")
 
 
+def _warning_problems(text: str) -> Iterator[str]:
+    """Yield the errors in the warning that requests to a deprecated version get."""
+    if len(text) > LONGEST_WARNING:
+        yield f"must be <= {LONGEST_WARNING} characters long"
+    if not text:
+        yield "must not be an empty string"
+    for number, character in enumerate(text):
+        if not character.isprintable():
+            at = len(text[:number].encode())
+            yield f"must only contain printable UTF-8 characters; non-printable character found at index {at}"
+            return
+
+
 def _subresources(parts: Raw, path: str) -> Iterator[Cause]:
     scale = parts.get("scale")
     if scale is None:
@@ -224,11 +241,13 @@ def _subresources(parts: Raw, path: str) -> Iterator[Cause]:
         value = scale.get(field) or ""
         if not value:
             yield required(f"{path}.scale.{field}")
+        elif not value.startswith("."):
+            yield invalid_value(f"{path}.scale.{field}", value, _NOT_A_PATH)
         elif not value.startswith(f"{root}."):
             yield invalid_value(f"{path}.scale.{field}", value, f"should be a json path under {root}")
     selector = scale.get("labelSelectorPath") or ""
     if selector and not selector.startswith((".spec.", ".status.")):
-        message = "should be a json path under either .spec or .status"
+        message = "should be a json path under either .spec or .status" if selector[0] == "." else _NOT_A_PATH
         yield invalid_value(f"{path}.scale.labelSelectorPath", selector, message)
 
 
@@ -273,13 +292,15 @@ def _conversion(spec: Object) -> Iterator[Cause]:
     strategy, webhook = conversion.get("strategy", "None"), conversion.get("webhook") or {}
     if strategy not in ("None", "Webhook"):
         yield not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))
-    elif strategy == "None" and webhook:
-        yield forbidden_field("spec.conversion.webhook", 'should not be set when strategy is not set to "Webhook"')
+    elif strategy == "None":
+        message = "should not be set when strategy is not set to Webhook"
+        for field, told in (("clientConfig", "webhookClientConfig"), ("conversionReviewVersions",) * 2):
+            if webhook.get(field):
+                yield forbidden_field(f"spec.conversion.{told}", message)
     elif strategy == "Webhook":
         config = webhook.get("clientConfig")
         if not config:
-            message = 'required when strategy is set to "Webhook"'
-            yield required("spec.conversion.webhookClientConfig", message)
+            yield required("spec.conversion.webhookClientConfig", "required when strategy is set to Webhook")
         else:
             yield from check_client(config, "spec.conversion.webhookClientConfig")
         versions = webhook.get("conversionReviewVersions") or []

@@ -117,6 +117,10 @@ def _list_and_map(raw: Raw, path: str) -> Iterator[Cause]:
     map_type, list_type, keys = (raw.get(f"x-kubernetes-{each}") for each in ("map-type", "list-type", "list-map-keys"))
     if map_type is not None and map_type not in ("atomic", "granular"):
         yield not_supported(f"{path}.x-kubernetes-map-type", map_type, ("atomic", "granular"))
+    if map_type is not None and raw.get("type") != "object":
+        yield invalid_value(f"{path}.type", raw.get("type", ""), "must be object if x-kubernetes-map-type is specified")
+    if raw.get("x-kubernetes-preserve-unknown-fields") is False:
+        yield invalid_value(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
     if list_type is None:
         if keys:
             yield forbidden_field(
@@ -150,12 +154,16 @@ def _map_keys(items: Raw, keys: list[str], path: str) -> Iterator[Cause]:
     if items.get("type") != "object":
         message = "must be object if parent array's x-kubernetes-list-type is map"
         yield invalid_value(f"{path}.items.type", items.get("type", ""), message)
-    for number, key in enumerate(keys):
-        field = items.get("properties", {}).get(key)
+    fields = items.get("properties", {})
+    for _ in (key for key in keys if key not in fields):  # the real server repeats the error
+        yield invalid_value(f"{path}.x-kubernetes-list-map-keys", keys, "entries must all be names of item properties")
+    if len(set(keys)) < len(keys):
+        yield invalid_value(f"{path}.x-kubernetes-list-map-keys", keys, "must not contain duplicate entries")
+    for key in keys:
+        field = fields.get(key)
         if field is None:
-            message = "entries must all be names of item properties"
-            yield invalid_value(f"{path}.x-kubernetes-list-map-keys[{number}]", key, message)
-        elif key not in items.get("required", ()) and field.get("default") is None:
+            continue
+        if key not in items.get("required", ()) and field.get("default") is None:
             message = (
                 "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
             )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kilauea.apiserver.crd.definition_strategy import DefinitionStrategy
 from kilauea.apiserver.strategies import pod_groups
 from kilauea.apiserver.strategies.autoscalers import Autoscalers, OlderAutoscalers
-from kilauea.apiserver.strategies.base import Strategy
+from kilauea.apiserver.strategies.base import Object, Strategy
 from kilauea.apiserver.strategies.certificates import SigningRequests
 from kilauea.apiserver.strategies.classes import (
     Addresses,
@@ -69,6 +69,17 @@ class Accounts(Plain):
     """Service accounts."""
 
     answers_deleted_object = True
+
+    def warnings(self, obj: Object) -> list[str]:
+        """Return the warning about an annotation that is deprecated."""
+        return [_OLD_SECRETS] if _ENFORCED in (obj["metadata"].get("annotations") or {}) else []
+
+
+_ENFORCED = "kubernetes.io/enforce-mountable-secrets"
+_OLD_SECRETS = (
+    f"metadata.annotations[{_ENFORCED}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted "
+    "secrets"
+)
 
 
 _RBAC, _STORAGE, _HOOKS = "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io"

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from kilauea.api.names import qualified_name_problems
 from kilauea.api.quantity import QuantityError, parse_milli, parse_size
 from kilauea.api.remembered import remembered
 from kilauea.apiserver.fields import invalid_value
@@ -29,13 +28,12 @@ def amount(text: str) -> Fraction | None:
 
 
 def check_amounts(path: str, amounts: dict[str, Any]) -> list[Cause]:
-    """Check the names and amounts of a resource list."""
+    """Check the amounts of a resource list."""
     causes: list[Cause] = []
     for name, text in amounts.items():
-        causes += [invalid_value(path, name, each) for each in qualified_name_problems(name)]
         number = amount(str(text))
         if number is not None and number.numerator < 0:
-            causes.append(invalid_value(f"{path}[{name}]", text, NEGATIVE))
+            causes.append(invalid_value(f"{path}.{name}", text, NEGATIVE))
     return causes
 
 

@@ -13,6 +13,7 @@ from kilauea.apiserver.fields import (
     forbidden_field,
     invalid_value,
     required,
+    too_long,
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import METADATA, Object, spec_of
@@ -23,6 +24,7 @@ from kilauea.apiserver.strategies.volume_sources import check_driver
 from kilauea.apiserver.strategies.volumes import check_inline_volume
 
 IMMUTABLE = "field is immutable"
+MOST_PARAMETERS, LARGEST_PARAMETERS = 512, 256 << 10
 _LONGEST_TOKEN, _SHORTEST_TOKEN, _SHORTEST_PERIOD = 2**32, 600, 10
 _LIFECYCLES = ("Persistent", "Ephemeral")
 _GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
@@ -67,12 +69,15 @@ def check_provisioner(path: str, name: str) -> list[Cause]:
 
 
 def check_parameters(path: str, parameters: Object) -> Iterator[Cause]:
-    """Check the parameters of a class: their number and their names."""
-    if len(parameters) > 512:
-        yield Cause(path, "FieldValueTooLong", "Too long: may not be more than 512 bytes")
+    """Check the parameters of a class: their number, their names, and their size."""
+    if len(parameters) > MOST_PARAMETERS:
+        yield too_long(path, MOST_PARAMETERS)
+        return
     for key in parameters:
         if not key:
             yield invalid_value(path, key, "field can not be empty.")
+    if sum(len(key.encode()) + len(value.encode()) for key, value in parameters.items()) > LARGEST_PARAMETERS:
+        yield too_long(path, LARGEST_PARAMETERS)
 
 
 def _check_topologies(path: str, topologies: Sequence[Object]) -> Iterator[Cause]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from ipaddress import IPv4Network
 from typing import Any
 
 import pytest
@@ -36,6 +37,7 @@ def test_each_service_of_type_load_balancer_gets_an_address_of_its_own(cluster: 
 
 
 def test_a_service_on_loopback_is_reached_at_its_own_address(cluster: Cluster) -> None:
+    cluster.api.backend.service_range = IPv4Network("127.96.0.0/16")  # as where pods are processes
     service(cluster, "a", clusterIP="127.96.0.20")
     cluster.settle()
     assert ingress(cluster, "a") == [{"ip": "127.96.0.20", "ipMode": "VIP"}]

@@ -94,18 +94,13 @@ def service(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}], **spec}}
 
 
-@pytest.mark.parametrize(
-    ("query", "why"),
-    [
-        ("", "the provided network does not match the current range"),
-        ("?dryRun=All", "the provided IP (10.0.0.9) is not in the valid range. The range of valid IPs is 10.96.0.0/12"),
-    ],
-)
-def test_a_service_may_not_have_an_address_outside_the_range(query: str, why: str, api: Api) -> None:
+@pytest.mark.parametrize("query", ["", "?dryRun=All"])
+def test_a_service_may_not_have_an_address_outside_the_range(query: str, api: Api) -> None:
     answer = api.ask("POST", SERVICES + query, service(clusterIP="10.0.0.9"))
     assert answer.code == 422
     assert answer.body["message"] == (
-        f'Service "s" is invalid: spec.clusterIPs: Invalid value: ["10.0.0.9"]: failed to allocate IP 10.0.0.9: {why}'
+        'Service "s" is invalid: spec.clusterIPs: Invalid value: ["10.0.0.9"]: failed to allocate IP 10.0.0.9: the '
+        "provided IP (10.0.0.9) is not in the valid range. The range of valid IPs is 10.96.0.0/12"
     )
     assert api.good("POST", SERVICES, service(clusterIP="10.96.0.9"))["spec"]["clusterIPs"] == ["10.96.0.9"]
 

@@ -29,6 +29,12 @@ CASES = {
     "the key with the certificate": (KEY + CERTIFICATE, KEY, ""),
     "another key": (CERTIFICATE, OTHER_KEY, "private key does not match public key"),
     "a key of another type": (CERTIFICATE, RSA_KEY, "private key type does not match public key type"),
+    "a certificate of another type": (
+        CERTIFICATE.replace(b" CERTIFICATE", b" X509 CERTIFICATE"),
+        KEY,
+        'failed to find "CERTIFICATE" PEM block in certificate input after skipping PEM blocks of the following types: '
+        "[X509 CERTIFICATE]",
+    ),
     "no certificate": (b"x", KEY, "failed to find any PEM data in certificate input"),
     "no key": (CERTIFICATE, b"", "failed to find any PEM data in key input"),
     "a certificate without its end": (CERTIFICATE[:-30], KEY, "failed to find any PEM data in certificate input"),

@@ -338,3 +338,11 @@ def test_the_parameters_of_a_class_have_at_most_256_kib(size: int, code: int, ap
     assert answer.code == code
     if code == 422:
         assert answer.body["message"].endswith("parameters: Too long: may not be more than 262144 bytes")
+
+
+def test_a_number_of_many_digits_in_quotes_is_an_error_of_the_daemon_set(api: Api) -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    spec["updateStrategy"] = {"rollingUpdate": {"maxUnavailable": "9" * 5000}}
+    answer = api.ask("POST", "/apis/apps/v1/namespaces/default/daemonsets", {"metadata": {"name": "d"}, "spec": spec})
+    assert answer.code == 422

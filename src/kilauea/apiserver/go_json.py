@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+GO_KINDS = {list: "array", str: "string", bool: "bool", dict: "object"}
+"""Names of types of JSON in errors of Go; others are numbers."""
 _ESCAPES = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"})
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-DIGITS = 308
-"""Digits of the largest float; shorter bodies have no larger integer."""
+DIGITS = 309
+"""Digits of the largest float; larger integers have at least as many."""
 _ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 
 
 def may_have_huge_number(body: bytes) -> bool:
     """Return True if JSON may have such an integer; its digits may also be in a string."""
-    return len(body) > DIGITS and b"0" * DIGITS in body.translate(_ZEROS)
+    return len(body) >= DIGITS and b"0" * DIGITS in body.translate(_ZEROS)
 
 
 def huge_number(value: Any) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -91,6 +90,6 @@ def test_a_namespace_without_room_for_new_objects_may_still_update_them() -> Non
     assert store.usage.has_room("a", -1, CREATES)
 
 
-def test_without_a_limit_there_is_room(tmp_path: Path) -> None:
+def test_without_a_limit_there_is_room() -> None:
     store = asyncio.run(Store.open(None))
     assert store.usage.has_room("a", 1 << 40, CREATES)

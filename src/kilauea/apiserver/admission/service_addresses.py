@@ -102,13 +102,8 @@ def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[All
     spec["clusterIP"] = address
     spec["clusterIPs"] = spec.get("clusterIPs") or [address]
     _give_families(spec, old)
-    if address not in ("None", old.get("clusterIP")) and _is_valid(spec):
-        _check_range(attributes, address)
-
-
-def _is_valid(spec: dict[str, Any]) -> bool:
-    """Return True if there are no other errors, which are reported first."""
-    return not any(check_addresses(spec)) and not any(check_service(spec))
+    if address != old.get("clusterIP"):  # one that it has stays, as the range of a server can change
+        _check_range(attributes, spec, address)
 
 
 def _give_families(spec: dict[str, Any], old: dict[str, Any]) -> None:
@@ -135,15 +130,15 @@ def _is_own(attributes: Attributes) -> bool:
     return (attributes.namespace, attributes.name) == ("default", "kubernetes")
 
 
-def _check_range(attributes: Attributes, address: str) -> None:
-    """Reject a requested address outside the range; services keep an older one, as the range of a server can change."""
+def _check_range(attributes: Attributes, spec: dict[str, Any], address: str) -> None:
+    """Reject an address outside the range, unless the service has other errors, which are reported later."""
     found, network = parse_address(address), attributes.backend.service_range
     if found is None or found.version != 4 or found in network:
         return
-    if attributes.dry_run:
-        why = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {network}"
-        raise _not_allocated(attributes, address, why)
-    raise _not_allocated(attributes, address, "the provided network does not match the current range")
+    if any(check_addresses(spec)) or any(check_service(spec)):
+        return
+    why = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {network}"
+    raise _not_allocated(attributes, address, why)
 
 
 def _not_allocated(attributes: Attributes, address: str, why: str) -> status.ApiFault:

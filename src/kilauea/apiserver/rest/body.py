@@ -15,7 +15,7 @@ import msgspec
 from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import invalid_value
-from kilauea.apiserver.go_json import go_json
+from kilauea.apiserver.go_json import GO_KINDS, go_json
 from kilauea.apiserver.huge_numbers import huge_number, may_have_huge_number
 from kilauea.apiserver.parsing import MOST_REPEATED, may_repeat_keys, read_yaml
 from kilauea.apiserver.protobuf import PROTOBUF, ProtobufError, decode_protobuf
@@ -39,7 +39,6 @@ READABLE = (JSON, YAML, PROTOBUF)
 
 _SHOWN = 30
 """Bytes of a body that a message repeats."""
-GO_KINDS = {list: "array", str: "string", bool: "bool", dict: "object"}
 _UNTOLD = "no kind "
 """The beginning of the error for a body without a kind that is read without its request."""
 _TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'

@@ -12,7 +12,7 @@ import msgspec
 from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import forbidden_field, invalid_value, required
-from kilauea.apiserver.go_json import go_json
+from kilauea.apiserver.go_json import GO_KINDS, go_json
 from kilauea.apiserver.huge_numbers import huge_number, may_have_huge_number
 from kilauea.apiserver.parsing import may_repeat_keys, parse_json, read_yaml
 from kilauea.apiserver.patch import (
@@ -27,7 +27,7 @@ from kilauea.apiserver.patch import (
 )
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.answers import object_response
-from kilauea.apiserver.rest.body import GO_KINDS, check_kind, kind_problem, media_type, strip
+from kilauea.apiserver.rest.body import check_kind, kind_problem, media_type, strip
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.create import create_object
 from kilauea.apiserver.rest.objects import decode, metadata_of, unowned_fields

@@ -69,7 +69,7 @@ def _no_room(call: Call, key: str, usage: Usage, namespace: str) -> ApiFault:
     whose = f"the objects of namespace {namespace}" if namespace else "cluster-scoped objects"
     message = (
         f"{whose} take {_size(usage.of(namespace))}, and may take {_size(usage.share(namespace))} of the "
-        f"{_size(usage.limit or 0)} that this server has for all: delete some of them"
+        f"{_size(usage.limit or 0)} that this server has for all: delete some of them, or give it more memory and disk"
     )
     return status.forbidden(call.resource.plural, call.resource.group, key.rpartition("/")[2], message)
 

@@ -96,7 +96,6 @@ CODED_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "lendablePercent": 0,
     },
     "io.k8s.api.flowcontrol.v1.ExemptPriorityLevelConfiguration": {"nominalConcurrencyShares": 0, "lendablePercent": 0},
-    "io.k8s.api.flowcontrol.v1.QueuingConfiguration": {"queues": 64, "handSize": 8, "queueLengthLimit": 50},
     "io.k8s.api.networking.v1.IngressClassParametersReference": {"scope": "Cluster"},
     "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference": {"port": 443},
     "io.k8s.api.networking.v1.NetworkPolicyPort": {"protocol": "TCP"},

@@ -75,7 +75,7 @@ def address_problems(text: str) -> tuple[str, ...]:
 def canonical_address_problems(text: str) -> tuple[str, ...]:
     """Return the errors in an IP address that must also be in canonical form."""
     problems = address_problems(text)
-    if problems or text == (canonical := str(parse_address(text))):
+    if problems or ":" not in text or text == (canonical := str(parse_address(text))):
         return problems
     return (f'must be in canonical form ("{canonical}")',)
 

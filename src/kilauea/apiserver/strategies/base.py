@@ -45,6 +45,8 @@ class Strategy:
     """True if an update may come without a resourceVersion."""
     create_on_update = False
     """True if an update of a missing object creates it."""
+    always_warns = False
+    """True if an update has all warnings about the object, also if its specification does not change."""
     answers_deleted_object = False
     """True if a deletion returns the object instead of a Status."""
     is_graceful = False
@@ -138,7 +140,7 @@ class Strategy:
 
     def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
         """Return the warnings about an updated object."""
-        return self.warnings(obj) if obj.get("spec") != old.get("spec") else []
+        return self.warnings(obj) if self.always_warns or obj.get("spec") != old.get("spec") else []
 
     def warnings(self, obj: Object) -> list[str]:
         """Return the warnings about a valid specification."""

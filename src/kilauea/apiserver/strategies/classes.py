@@ -27,6 +27,7 @@ from kilauea.apiserver.strategies.quantities import NEGATIVE, amount
 class RuntimeClasses(Plain):
     """Runtime classes: an immutable handler, the overhead of pods, and the nodes where they can run."""
 
+    always_warns = True
     unconditional_update = False
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -49,9 +50,6 @@ class RuntimeClasses(Plain):
     def warnings(self, obj: Object) -> list[str]:
         labels = (obj.get("scheduling") or {}).get("nodeSelector") or {}
         return [each for key in labels for each in old_label("scheduling.nodeSelector", key)]
-
-    def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
-        return self.warnings(obj)
 
 
 def _check_tolerations(path: str, tolerations: list[Object]) -> Iterator[Cause]:

@@ -25,6 +25,7 @@ from kilauea.apiserver.fields import (
     not_supported,
     required,
 )
+from kilauea.apiserver.go_json import GO_KINDS
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.addresses import cidr_problems, cidr_warnings, parse_cidr
 from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of
@@ -199,6 +200,7 @@ class ConfigMaps(Plain):
 class Secrets(Plain):
     """Secrets: data under keys, with an immutable type."""
 
+    always_warns = True
     selectable = ("type",)
 
     def prepare_create(self, obj: Object) -> None:
@@ -229,9 +231,6 @@ class Secrets(Plain):
         data = obj.get("data") or {}
         problem = key_pair_problem(*(base64.b64decode(data.get(key) or "") for key in _NEEDED_KEYS[_TLS]))
         return [problem] if problem else []
-
-    def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
-        return self.warnings(obj)
 
 
 _TLS = "kubernetes.io/tls"
@@ -272,7 +271,7 @@ def _json_problem(coded: str) -> str:
         return json_syntax_error(text, str(error))
     if isinstance(found, dict | None):
         return ""
-    kind = {list: "array", str: "string", bool: "bool"}.get(type(found), "number")
+    kind = GO_KINDS.get(type(found), "number")
     return f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
 
 

@@ -34,6 +34,7 @@ MAX_ENDPOINTS, MAX_ADDRESSES, MAX_PORTS = 1000, 100, 20_000
 class Endpoints(Plain):
     """Endpoints, the older kind, with one object per service."""
 
+    always_warns = True
     deprecated = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 
     def __init__(self, *, loopback: bool = False) -> None:
@@ -57,9 +58,6 @@ class Endpoints(Plain):
                 for index, address in enumerate(subset.get(part) or []):
                     found += address_warnings(f"subsets[{number}].{part}[{index}].ip", address.get("ip", ""))
         return found
-
-    def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
-        return self.warnings(obj)
 
 
 class EndpointSlices(Strategy):

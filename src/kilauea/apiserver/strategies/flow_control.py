@@ -22,7 +22,7 @@ _RULE_WORDS = {
 
 MOST_QUEUES, HASH_BITS = 10_000_000, 60
 _QUEUES = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
-"""The values of fields that are zero."""
+"""The values of fields that are missing or zero."""
 
 
 class FlowSchemas(Strategy):
@@ -198,7 +198,7 @@ def _check_limited(path: str, limited: Object) -> list[Cause]:
 
 
 def _check_queues(path: str, queuing: Object) -> Iterator[Cause]:
-    """Check the queues of a level, although they are not used here, and those of a tenant."""
+    """Check the queues of a level, although only their length and the size of a hand have an effect here."""
     length, queues, hand = (queuing.get(field, 0) for field in ("queueLengthLimit", "queues", "handSize"))
     if length <= 0:
         yield invalid_value(f"{path}.queueLengthLimit", length, "must be positive")

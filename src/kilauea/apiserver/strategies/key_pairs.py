@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 MOST_BLOCKS = 100
@@ -28,22 +30,26 @@ def key_pair_problem(certificate: bytes, key: bytes) -> str:
     """
     if max(certificate.count(b"-----BEGIN "), key.count(b"-----BEGIN ")) > MOST_BLOCKS:
         return ""
-    leaf, skipped = _first(certificate, _CERTIFICATE)
+    leaf, skipped = _first(certificate, lambda kind: kind == _CERTIFICATE)
     if leaf is None:
         if len(skipped) == 1 and skipped[0].endswith(_KEY):
             return _SWITCHED
         return _others('"CERTIFICATE" PEM block', "certificate", skipped)
-    own, skipped = _first(key, _KEY)
+    own, skipped = _first(key, lambda kind: kind == _KEY or kind.endswith(f" {_KEY}"))
     if own is None:
         if skipped == [_CERTIFICATE]:
             return "tls: found a certificate rather than a key in the PEM for the private key"
         return _others('PEM block with type ending in "PRIVATE KEY"', "key", skipped)
     try:
         public = x509.load_pem_x509_certificate(leaf).public_key()
+    except UnsupportedAlgorithm:  # Go may know it
+        return ""
     except Exception:  # the library raises many types of errors
         return "x509: malformed certificate"
     try:
         private = serialization.load_pem_private_key(own, None, unsafe_skip_rsa_key_validation=True)
+    except UnsupportedAlgorithm:
+        return ""
     except Exception:
         return "tls: failed to parse private key"
     if type(private.public_key()) is not type(public):
@@ -51,15 +57,15 @@ def key_pair_problem(certificate: bytes, key: bytes) -> str:
     return "" if private.public_key() == public else "tls: private key does not match public key"
 
 
-def _first(text: bytes, ending: str) -> tuple[bytes | None, list[str]]:
-    """Return the first block of PEM whose type has this ending, if any, and the types of the blocks before it."""
+def _first(text: bytes, is_wanted: Callable[[str], bool]) -> tuple[bytes | None, list[str]]:
+    """Return the first block of PEM of a wanted type, if any, and the types of the blocks before it."""
     skipped: list[str] = []
     found = _BEGIN.search(text)
     while found is not None:
         at = text.find(b"\n-----END " + found[1] + b"-----", found.end() - 1)
         if at >= 0:
             kind = found[1].decode(errors="replace")
-            if kind.endswith(ending):
+            if is_wanted(kind):
                 return text[found.start() : text.find(b"-----", at + 6) + 5], skipped
             skipped.append(kind)
         found = _BEGIN.search(text, max(at, found.end()))

@@ -49,7 +49,7 @@ def _is_none(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     """Return True for a string with a number of pods above zero, which is invalid."""
-    return isinstance(value, str) and value.isdecimal() and int(value) > 0
+    return isinstance(value, str) and value.isascii() and value.isdecimal() and value.strip("0") != ""
 
 
 def check_deployment_strategy(path: str, strategy: Object) -> Iterator[Cause]:

@@ -37,6 +37,7 @@ _TOKENS_IN_ATTRIBUTES = (
 class StorageClasses(Plain):
     """Storage classes, of which only some fields may change."""
 
+    always_warns = True
     answers_deleted_object = True
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -58,9 +59,6 @@ class StorageClasses(Plain):
                 path = f"allowedTopologies[{number}].matchLabelExpressions[{index}].key"
                 found += old_label(path, each.get("key") or "")
         return found
-
-    def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
-        return self.warnings(obj)
 
 
 def check_provisioner(path: str, name: str) -> list[Cause]:
@@ -108,6 +106,7 @@ def _check_topology(each: Object, path: str, found: dict[str, frozenset[str]]) -
 class Capacities(Plain):
     """Storage capacities: the amount of storage of a class in a part of the cluster."""
 
+    always_warns = True
     unconditional_update = False
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -130,9 +129,6 @@ class Capacities(Plain):
         for key in topology.get("matchLabels") or {}:
             found += old_label(f"nodeTopology.matchLabels.{key}", key)
         return found
-
-    def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
-        return self.warnings(obj)
 
 
 class StorageObjects(Plain):

@@ -59,6 +59,7 @@ _SHARED_PARTS = frozenset(
 class Volumes(Strategy):
     """Persistent volumes, whose source is immutable."""
 
+    always_warns = True
     has_generation = False
     answers_deleted_object = True
 
@@ -120,9 +121,6 @@ class Volumes(Strategy):
         for number, term in enumerate(required_nodes.get("nodeSelectorTerms") or []):
             found += old_keys(f"spec.nodeAffinity.required.nodeSelectorTerms[{number}]", term)
         return found + volume_source_warnings("spec", {name: spec[name] for name in spec if name not in _UNTOLD})
-
-    def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
-        return self.warnings(obj)
 
 
 def _annotation_warnings(obj: Object, *annotations: str) -> list[str]:
@@ -211,6 +209,7 @@ def _source(obj: Object) -> Object:
 class Claims(Strategy):
     """Persistent volume claims, which after creation can only be bound and grow."""
 
+    always_warns = True
     has_generation = False
     answers_deleted_object = True
 
@@ -230,9 +229,6 @@ class Claims(Strategy):
     def warnings(self, obj: Object) -> list[str]:
         fractions = claim_warnings("spec.resources", spec_of(obj).get("resources") or {})
         return [*_annotation_warnings(obj, _OLD_CLASS), *fractions]
-
-    def warnings_of_change(self, obj: Object, old: Object) -> list[str]:
-        return self.warnings(obj)
 
     def validate_status(self, obj: Object, old: Object) -> list[Cause]:
         causes = []

@@ -16,10 +16,8 @@ _RARE = frozenset(
     {"affinity", "dnsConfig", "hostAliases", "imagePullSecrets", "nodeSelector", "topologySpreadConstraints"}
 )
 """Fields that most pods do not have."""
-_SECCOMP, _PROFILE = (
-    "seccomp.security.alpha.kubernetes.io/pod",
-    'non-functional in v1.27+; use the "seccompProfile" field instead',
-)
+_SECCOMP = "seccomp.security.alpha.kubernetes.io/pod"
+_PROFILE = 'non-functional in v1.27+; use the "seccompProfile" field instead'
 _OF_CONTAINERS = (
     ("container.seccomp.security.alpha.kubernetes.io/", _PROFILE),
     (

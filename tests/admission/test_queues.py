@@ -403,17 +403,6 @@ def test_queues_of_any_form_are_completed_without_a_fault_or_left_alone(spec: Da
     json_patch(copy.deepcopy(obj), mutations(hook, review_of(obj, resource=QUEUES), view_of(), SETTINGS))
 
 
-def test_a_write_that_asks_for_fifo_is_warned_once_that_it_is_not_supported() -> None:
-    fifo, traverse = made("q", dequeueStrategy="fifo"), made("q", dequeueStrategy="traverse")
-
-    def told(new: Data, old: Data | None = None) -> list[str]:
-        return queues.validate(review_of(new, "UPDATE" if old else "CREATE", old, QUEUES), view_of(), SETTINGS)
-
-    assert told(fifo) == told(fifo, traverse) != []
-    assert "spec.dequeueStrategy: fifo is not supported" in told(fifo)[0]
-    assert told(traverse) == told(traverse, fifo) == told(fifo, fifo) == []
-
-
 @pytest.mark.parametrize(("value", "allowed"), [("true", True), ("false", True), ("", False), ("yes", False)])
 def test_a_queue_is_paused_by_true_or_false(value: str, allowed: bool) -> None:
     paused = queue("q")

@@ -86,17 +86,6 @@ def test_a_queue_whose_wish_nothing_serves_says_so_and_its_jobs_start(made: Any,
     assert binds(plan) == {"g-w-0": "n1"}
 
 
-def test_a_queue_that_asks_for_fifo_says_that_it_is_not_supported_and_its_jobs_start() -> None:
-    expected = "spec.dequeueStrategy: fifo is ignored, since it is not supported: a job that cannot start does not "
-    expected += "block those behind it"
-    made = queue("q", dequeueStrategy="fifo")
-    plan = plan_of(node("n1"), made, gang("h", 1, 99, queue="q"), gang("g", 1, queue="q", phase="Pending"), conf=BARE)
-    assert told_of_queue(plan) == [Condition("WishIgnored", "NotSupported", expected)]
-    assert [(f.where, f.code) for f in plan.findings] == [("queue q", "NotSupported")]
-    assert binds(plan) == {"g-w-0": "n1"}, "the job ahead of it cannot start, and does not block it"
-    assert told_of_queue(plan_of(node("n1"), queue("q", dequeueStrategy="traverse"), conf=BARE)) == []
-
-
 @pytest.mark.parametrize(
     ("served", "expected"),
     [("drf", 1), (plugin("drf", enableHierarchy=True), 0)],

@@ -27,6 +27,8 @@ def fix(docs: list[Doc], change: Doc) -> None:
         docs[:] = [d for d in docs if (d["kind"], d["metadata"]["name"]) != ("Queue", name)] + [queue(name)]
     elif what == "resume":
         the(docs, "Queue", name)["metadata"]["annotations"] = {"kilauea.dev/paused": "false"}
+    elif what == "traverse":
+        the(docs, "Queue", name)["spec"]["dequeueStrategy"] = "traverse"
     elif what == "leaf":
         the(docs, "PodGroup", "j")["spec"]["queue"] = name
     elif what == "ready":

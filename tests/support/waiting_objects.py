@@ -83,6 +83,14 @@ def waiting(count: int, pod: Doc | None = None, **spec: Any) -> list[Doc]:
     return docs
 
 
+def too_large(name: str, queue: str) -> list[Doc]:
+    """A pod group whose pod is larger than any node."""
+    docs = running(name, 9, "", queue)
+    docs[0]["status"] = docs[1]["status"] = {"phase": "Pending"}
+    del docs[1]["spec"]["nodeName"]
+    return docs
+
+
 def whole_nodes(count: int, **spec: Any) -> list[Doc]:
     """A pod group `j` whose pods ask for all cpus of a node each."""
     container = {"name": "c", "image": "busybox", "resources": {"requests": {"cpu": "8"}}}

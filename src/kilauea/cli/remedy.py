@@ -74,6 +74,8 @@ def _one(c: Change, owners: Owners) -> str:
         "queue": f"create queue {c.object} ({create}), or correct the queue of its job",
         "open": f"open queue {c.object} (`vcctl queue operate -n {c.object} -a open`)",
         "resume": f"resume queue {c.object} (`vcctl queue operate -n {c.object} -a resume`)",
+        "traverse": f"let queue {c.object} start jobs out of order "
+        f"(`vcctl queue operate -n {c.object} -a update --dequeue-strategy traverse`)",
         "leaf": f"submit it to queue {c.object}",
         "quota": f"raise the capability of queue {c.object} by {amount}",
         "cards": f"raise the card quota of queue {c.object} by {amount}",

@@ -186,10 +186,10 @@ class Pending:
     `PodGroupNotFound`, `NoPodGroup`, `QueueNotFound`: the pod's group or queue does not exist. `SchedulingGated`: the
     pod has a scheduling gate. `NotEnoughTasks`, `NotEnoughPodsOfTask`: the group has too few pods. `NotAdmitted` and
     the codes of the plugins that vote: the group is not admitted yet. `QueuePaused`, `QueueClosed`,
-    `QueueQuotaExceeded`, `QueueOverused`: the queue does not accept the pod. `Unschedulable`: no node can run the pod;
-    the message counts the reasons. `RoomKept`: the free resources go to a group that would reclaim them at once.
-    `GangWaiting`: a node could run the pod, but its gang does not fit. `Nominated`: resources are being released for
-    the pod. `NotReached`: no action processed the pod.
+    `QueueBlocked`, `QueueQuotaExceeded`, `QueueOverused`: the queue does not accept the pod. `Unschedulable`: no node
+    can run the pod; the message counts the reasons. `RoomKept`: the free resources go to a group that would reclaim
+    them at once. `GangWaiting`: a node could run the pod, but its gang does not fit. `Nominated`: resources are being
+    released for the pod. `NotReached`: no action processed the pod.
     """
     message: str
     """The reason, in words."""

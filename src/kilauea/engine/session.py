@@ -117,6 +117,8 @@ class Session:
         self.points = ExtensionPoints(conf.tiers)
         self.report = Report()
         self.findings = self.report.findings
+        self.heads: dict[str, Job] = {}
+        """The job that blocks those behind it, by queue (`kilauea.engine.queues.fifo`)."""
         self.promised: dict[str, list[tuple[Task, int]]] = {}
         """Tasks by job that an earlier cycle nominated, with the rows of their nodes, while the nomination is valid."""
         self.card_ledger: DeviceLedger | None = None

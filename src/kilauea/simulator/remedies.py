@@ -187,6 +187,11 @@ def raised(quota: ResourceQuota, resource: str, amount: int) -> ResourceQuota:
 # --- queues
 
 
+def traversed(queue: Queue) -> Queue:
+    """The queue as `vcctl queue operate -a update --dequeue-strategy traverse` leaves it."""
+    return replace(queue, spec=replace(queue.spec, dequeue_strategy="traverse")) if queue.spec is not None else queue
+
+
 def resumed(queue: Queue) -> Queue:
     """The queue as `vcctl queue operate -a resume` leaves it."""
     kept = {name: value for name, value in queue.annotations.items() if name != PAUSED}

@@ -38,6 +38,7 @@ from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import pausing
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Plan
+from kilauea.engine.queues import fifo
 from kilauea.engine.state import ClusterState
 from kilauea.simulator import remedies
 
@@ -138,7 +139,15 @@ class WhatIf:
         kinds += [self._selector, self._neighbours, self._tier, self._parallel, self._minimum]
         kinds += [self._fewer, self._nodes, self._node]
         if self._has_room():
-            kinds[:0] = [self._queue, self._leaf, self._quota, self._cards, self._weight, self._namespace_quota]
+            kinds[:0] = [
+                self._queue,
+                self._traverse,
+                self._leaf,
+                self._quota,
+                self._cards,
+                self._weight,
+                self._namespace_quota,
+            ]
         for kind in [*kinds, self._quota_and_nodes]:
             change = kind(explanation)
             if change is not None:
@@ -238,6 +247,13 @@ class WhatIf:
             paused.append(remedies.resumed(made))
             change = Change("resume", above, "", 1, also=change)
         return change if self._admitted(paused) else None
+
+    def _traverse(self, explanation: Explanation) -> Change | None:
+        """Let the jobs of the group's queue start out of order."""
+        made = self._objects.get(("Queue", self._job.queue))
+        if not isinstance(made, Queue) or not any(b.code == fifo.CODE for b in explanation.blockers):
+            return None
+        return Change("traverse", made.name, "", 1) if self._admitted([remedies.traversed(made)]) else None
 
     def _leaf(self, explanation: Explanation) -> Change | None:
         """Move the group from a queue with children to one below it."""

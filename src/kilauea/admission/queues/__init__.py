@@ -8,7 +8,7 @@ from kilauea.admission.lookups import parent_of
 from kilauea.admission.queues.hierarchy import annotation, hierarchy_faults, is_rooted
 from kilauea.admission.queues.place import check_deletion, check_place
 from kilauea.admission.queues.sums import check_sums
-from kilauea.admission.queues.values import field_warnings, own_faults, quantities
+from kilauea.admission.queues.values import own_faults, quantities
 from kilauea.admission.review import Denied, JsonPatch, Review, Settings
 from kilauea.admission.wording import all_of
 from kilauea.api.ports import Obj, View
@@ -43,7 +43,7 @@ def _pointer(name: str) -> str:
 
 
 def validate(review: Review, view: View, settings: Settings) -> list[str]:
-    """Return warnings about a queue that is created or changed.
+    """Check a queue that is created, changed or deleted; nothing causes a warning.
 
     Raises:
         Denied: with the reason.
@@ -62,10 +62,10 @@ def validate(review: Review, view: View, settings: Settings) -> list[str]:
         if old is not None and resized and settings.protect_root:
             message = "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
             raise Denied(message)
-        return field_warnings(queue, old)
+        return []
     if old is None or resized or parent_of(queue) != parent_of(old):
         check_sums(queue, view)
-    return field_warnings(queue, old)
+    return []
 
 
 def _is_resized(queue: Obj, old: Obj) -> bool:

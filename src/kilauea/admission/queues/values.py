@@ -38,14 +38,6 @@ def own_faults(queue: Obj) -> list[str]:
     return faults
 
 
-def field_warnings(queue: Obj, old: Obj | None) -> list[str]:
-    """Warnings about fields that are not supported, where a write sets them."""
-    strategy, before = (((each or {}).get("spec") or {}).get("dequeueStrategy") for each in (queue, old))
-    if strategy != "fifo" or before == strategy:
-        return []
-    return ["spec.dequeueStrategy: fifo is not supported: a job that cannot start does not block those behind it"]
-
-
 def _quantity_faults(queue: Obj, kind: str) -> Iterator[str]:
     """Quantities that are invalid, negative, or a part of what there are only wholes of."""
     path = "guarantee.resource" if kind == "guarantee" else kind

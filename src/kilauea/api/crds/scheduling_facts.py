@@ -87,7 +87,7 @@ FACTS: Facts = {
         "affinity": fact("Node groups to use and to avoid."),
         "type": fact("Free text.", NAME),
         "dequeue_strategy": fact(
-            "traverse: a job that cannot start does not block those behind it. fifo is accepted, but not supported.",
+            "traverse: a job that cannot start does not block those behind it in the queue. fifo: it does.",
             one_of("fifo", "traverse"),
             default="traverse",
         ),

@@ -13,6 +13,7 @@ from kilauea.engine.action import Action
 from kilauea.engine.conf import argument
 from kilauea.engine.placement.gangs import Worksheet, place_job, worksheet
 from kilauea.engine.placement.promises import serve_elsewhere, serve_promises
+from kilauea.engine.queues.fifo import blocked, note_released, note_result
 from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
 
@@ -48,12 +49,18 @@ class Allocate(Action):
             job = turns.next_job(queue)
             if job is None:
                 continue
+            wait = blocked(session, job)
+            if wait is not None:
+                for waiting in (job, *turns.drain(queue)):
+                    session.report.refusals.setdefault(waiting.key, wait)
+                continue
             sheet = sheets[job.key]
             statement = place_job(session, queue, sheet)
             if statement is not None and session.points.job_ready(job):
                 statement.commit()
                 if sheet:
                     turns.put_back_job(job)
+            note_result(session, queue, job)
             turns.put_back(queue)
         serve_elsewhere(session)
 
@@ -63,6 +70,7 @@ class Allocate(Action):
         for job in session.waiting_jobs():
             if job.is_pending:
                 if "enqueue" in session.conf.actions:
+                    note_released(session, job)
                     continue
                 session.admit(job)
             invalid = session.job_valid(job)

@@ -13,6 +13,7 @@ from kilauea.engine.model.jobs import Job
 from kilauea.engine.placement.admission_backoff import backoff_refusal
 from kilauea.engine.placement.readmission import Precedence
 from kilauea.engine.placement.trials import Trials
+from kilauea.engine.queues.fifo import behind
 from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
 
@@ -36,6 +37,8 @@ class Enqueue(Action):
                 session.report.refusals[job.key] = refusal
             elif not precedence.steps_back(queue, job) and not _admit(session, job):
                 precedence.refused(queue, job)
+            if queue.fifo and job.is_pending:
+                session.report.refusals.update((later.key, behind(queue, job)) for later in turns.drain(queue))
             turns.put_back(queue)
         for _, job in precedence.later():
             _admit(session, job)

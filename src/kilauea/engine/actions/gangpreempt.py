@@ -16,6 +16,7 @@ from kilauea.engine.eviction.policy import GangsOfOtherQueues, LesserGangs
 from kilauea.engine.eviction.serving import serve_starving
 from kilauea.engine.eviction.victims import VictimPool
 from kilauea.engine.model.tasks import Task
+from kilauea.engine.queues.fifo import in_turn
 from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
 
@@ -55,7 +56,7 @@ def make_room(
     while (queue := turns.next_queue()) is not None:
         if policy.queue_refusal(queue) is not None:
             continue
-        for job in turns.drain(queue):
+        for job in in_turn(session, queue, turns.drain(queue)):
             tasks = [t for t in job.pending() if _may_claim(t)]
             if tasks:
                 search = domain_search(

@@ -16,6 +16,7 @@ from kilauea.engine.eviction.serving import serve_starving
 from kilauea.engine.eviction.victims import VictimPool
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task
+from kilauea.engine.queues.fifo import in_turn
 from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
 
@@ -54,8 +55,9 @@ class Preempt(Action):
         gangs = bool(session.points.tiers_of("job_ready"))
         turns = QueueTurns(session, starving)
         while (queue := turns.next_queue()) is not None:
-            jobs = turns.drain(queue)
-            for job in jobs:
+            jobs = []
+            for job in in_turn(session, queue, turns.drain(queue)):
+                jobs.append(job)
                 search = node_search(session, pool, between, queue, job, gangs=gangs)
                 serve_starving(session, job, tasks_of(session, job), search)
             for job in jobs:

@@ -18,6 +18,7 @@ from kilauea.engine.eviction.policy import PENDING, STARVING, BetweenQueues
 from kilauea.engine.eviction.serving import serve_pending, serve_starving
 from kilauea.engine.eviction.victims import VictimPool
 from kilauea.engine.model.jobs import Job
+from kilauea.engine.queues.fifo import in_turn
 from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
 
@@ -55,7 +56,7 @@ class Reclaim(Action):
         while (queue := turns.next_queue()) is not None:
             if policy.queue_refusal(queue) is not None:
                 continue
-            for job in turns.drain(queue):
+            for job in in_turn(session, queue, turns.drain(queue)):
                 search = node_search(session, pool, policy, queue, job, gangs=gangs)
                 serve(session, job, tasks_of(session, job), search)
 

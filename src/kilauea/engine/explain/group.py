@@ -56,6 +56,7 @@ RULES = {
     "QueueNotLeaf": "jobs run in queues without children",
     "QueuePaused": "no pod starts in a queue while it, or a queue above it, is paused",
     "QueueClosed": "a queue takes jobs only while it is Open",
+    "QueueBlocked": "in a queue with dequeueStrategy fifo, a job that cannot start blocks those behind it",
     "QueueQuotaInsufficient": "a gang's minResources must fit into its queue together with those of the admitted gangs",
     "ClusterOvercommitted": "the minimum of all admitted groups stays within overcommit-factor times the cluster",
     "ResourceQuotaInsufficient": "a gang's minResources fit into the ResourceQuotas of its namespace",
@@ -118,8 +119,9 @@ class Change:
 
     Attributes:
         what: one of these.
-            Of queues: `queue` (create it), `open` (open it), `leaf` (use a queue below it), `quota` (raise its
-            capability), `cards` (raise its card quota), `weight` (raise its weight).
+            Of queues: `queue` (create it), `open` (open it), `resume` (resume it), `traverse` (let its jobs start out
+            of order), `leaf` (use a queue below it), `quota` (raise its capability), `cards` (raise its card quota),
+            `weight` (raise its weight).
             Of a namespace: `namespaceQuota` (raise a ResourceQuota), `priorityClass` (create it).
             Of pods: `gates` (remove scheduling gates), `taint` (tolerate a taint), `selector` (remove entries of the
             nodeSelector), `affinity`, `podAffinity`, `podAntiAffinity` (remove what is required), `spread` (remove

@@ -25,8 +25,6 @@ def is_served(wish: Wish, conf: SchedulerConf) -> bool:
 
 def sentence(wish: Wish) -> str:
     """A sentence: the field that is ignored, why, and the effect."""
-    if not wish.plugin:
-        return f"{wish.field} is ignored, since it is not supported: {wish.effect}"
     form = f"{wish.plugin} with enableHierarchy" if wish.tree else wish.plugin
     return f"{wish.field} is ignored, since the configuration does not name plugin {form}: {wish.effect}"
 

@@ -25,7 +25,7 @@ from kilauea.engine.model.tasks import Task
 from kilauea.engine.model.wishes import OF_QUEUES, Wish
 from kilauea.engine.plan import Condition, GroupOutcome, Nomination, Pending, Plan, QueueOutcome
 from kilauea.engine.queues.faults import QueueFault, conditions, findings, jobs_without_queue, queue_faults
-from kilauea.engine.queues.faults.fault import IGNORED, IGNORED_REASON, UNSUPPORTED_REASON
+from kilauea.engine.queues.faults.fault import IGNORED, IGNORED_REASON
 from kilauea.engine.report import counts_of
 from kilauea.engine.session import Session
 
@@ -86,10 +86,8 @@ def _ignored_by_queue(session: Session) -> Iterator[QueueFault]:
         for wish in queue.wishes:  # few queues have any
             if wish not in unserved:
                 unserved[wish] = wish in OF_QUEUES and not is_served(wish, session.conf)
-            if unserved[wish] and wish.plugin:
+            if unserved[wish]:
                 yield QueueFault(name, IGNORED, IGNORED_REASON, sentence(wish))
-            elif unserved[wish]:
-                yield QueueFault(name, IGNORED, UNSUPPORTED_REASON, sentence(wish))
 
 
 # --- pod groups

@@ -25,6 +25,7 @@ from kilauea.engine.model.resources import PODS, order_of
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Plan
 from kilauea.engine.plan import SpareReason as Reason
+from kilauea.engine.queues import fifo
 from kilauea.engine.session import Session
 
 EXAMPLES = 2
@@ -100,9 +101,10 @@ def attempts(session: Session, plan: Plan, job: Job) -> tuple[Attempt, ...]:
     if task is None:
         return ()
     late = [p for p in plan.pending if p.group == job.key and p.code in ("QueueMayNotReclaim", OUT_OF_TURN)]
+    blocked = next((p.message for p in plan.pending if p.group == job.key and p.code == fifo.CODE), "")
     out = []
     for policy in (POLICIES[name](session) for name in dict.fromkeys(session.conf.actions) if name in POLICIES):
-        refusal, pod = _refusal(session, policy, job, task), task.key
+        refusal, pod = _refusal(session, policy, job, task) or blocked, task.key
         if not refusal and late and policy.elsewhere:
             refusal, pod = _in_words(late[0].code, late[0].message, job.queue), late[0].pod
         inquiry = Inquiry(session, pool, policy, job, task)

@@ -28,6 +28,7 @@ class Queue:
         "deserved",
         "devices",
         "elastic",
+        "fifo",
         "figures",
         "group_limits",
         "guarantee",
@@ -79,8 +80,10 @@ class Queue:
         """The maximum amounts that it may use in each group."""
         self.hierarchy, self.hierarchy_weights = path_of(obj.annotations)
         """Names and weights from the root to the queue, in the tree that annotations describe."""
+        self.fifo = spec is not None and spec.dequeue_strategy == "fifo"
+        """True if a job that cannot start blocks those behind it."""
         self.wishes = wishes_of_queue(obj.annotations, spec)
-        """Fields of the queue that need plugins, or are not supported."""
+        """Fields of the queue that need plugins."""
         self.pauses = wellknown.is_paused(obj.annotations)
         """True if it is paused, with the queues below it."""
         self.paused = ""

@@ -1,4 +1,4 @@
-"""Fields of queues and pod groups that only one plugin each serves, or none.
+"""Fields of queues and pod groups that only one plugin each serves.
 
 If that plugin is not configured, the field is ignored, and its object gets a condition. Wishes of groups are bits, so
 those of all jobs fit in one column.
@@ -17,7 +17,7 @@ class Wish(NamedTuple):
     """A field or an annotation, and the plugin that serves it.
 
     Attributes:
-        plugin: its name; empty if there is none, as for fields that only Volcano supports.
+        plugin: its name.
         field: its name in messages.
         effect: what happens without the plugin.
         keys: the annotations that set it, if any.
@@ -31,12 +31,10 @@ class Wish(NamedTuple):
     tree: bool = False
 
 
-FIFO = Wish("", "spec.dequeueStrategy: fifo", "a job that cannot start does not block those behind it")
 NODE_GROUPS = Wish("nodegroup", "spec.affinity", "its pods may run on any node group")
 
 OF_QUEUES = (
     NODE_GROUPS,
-    FIFO,
     Wish(
         "nodegroup",
         f"annotation {wellknown.NODE_GROUP_LIMITS}",
@@ -108,8 +106,7 @@ def wishes_of_queue(annotations: Mapping[str, str], spec: QueueSpec | None) -> t
     terms = (affinity.node_group_affinity, affinity.node_group_anti_affinity) if affinity is not None else ()
     grouped = any(term is not None and (term.required or term.preferred) for term in terms)
     named = (wish for wish in OF_QUEUES if any(annotations.get(key) for key in wish.keys))
-    strict = spec is not None and spec.dequeue_strategy == "fifo"
-    return (*((NODE_GROUPS,) if grouped else ()), *((FIFO,) if strict else ()), *named)
+    return (*((NODE_GROUPS,) if grouped else ()), *named)
 
 
 def wishes_of_group(

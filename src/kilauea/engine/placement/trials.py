@@ -20,6 +20,7 @@ from kilauea.engine.model.attempts import TriedGroups
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.placement.gangs import place_job, worksheet
+from kilauea.engine.queues.fifo import first_admitted, precedes
 from kilauea.engine.session import Session
 
 TRIALS = 100
@@ -46,12 +47,16 @@ class Trials:
         self._found: dict[Hashable, bool] = {}
         """Results of trials, by request."""
         self._fitting = dict(self._before.fitting)
+        self._admitted: dict[str, Job | None] = {}
+        """The first admitted job of fifo queues that has not started."""
 
     def could_be_placed(self, queue: Queue, job: Job) -> bool:
         """Return True if a group that is not admitted is known to fit with its minimum now."""
         known = self._of_job.get(job.key)
         if known is not None:
             return known
+        if self._is_blocked(queue, job):
+            return False
         fitted = job.key in self._before.fitting
         if fitted and not self._left_of_fitting:
             return True
@@ -70,6 +75,15 @@ class Trials:
             self._fitting.pop(job.key, None)
         self._of_job[job.key] = fits
         return fits
+
+    def _is_blocked(self, queue: Queue, job: Job) -> bool:
+        """Return True if an admitted job before this one of a fifo queue still has to start."""
+        if not queue.fifo:
+            return False
+        if queue.name not in self._admitted:
+            self._admitted[queue.name] = first_admitted(self._session, queue)
+        first = self._admitted[queue.name]
+        return first is not None and precedes(self._session, first, job)
 
     def _tried(self, queue: Queue, job: Job, *, fitted: bool) -> bool:
         """Run a trial."""

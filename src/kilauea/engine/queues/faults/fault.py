@@ -24,9 +24,8 @@ UNREADABLE = "Unreadable"
 """Type of condition: an annotation is invalid."""
 
 IGNORED = "WishIgnored"
-"""Type of condition, also of groups: a field needs a plugin that is not configured, or is not supported."""
+"""Type of condition, also of groups: a field needs a plugin that is not configured."""
 IGNORED_REASON = "PluginNotConfigured"
-UNSUPPORTED_REASON = "NotSupported"
 
 MOST_FINDINGS = 20
 """Maximum number of findings per reason in a cycle; the others are counted. All queues get conditions."""

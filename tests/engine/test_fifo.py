@@ -131,7 +131,7 @@ def running(name: str, priority: int, queue: str = "q") -> list[Objects]:
 @pytest.mark.parametrize("strategy", ["fifo", "traverse"])
 def test_a_job_behind_one_that_cannot_start_evicts_nothing(strategy: str) -> None:
     made = queue("q", dequeueStrategy=strategy)
-    objects = [node("n1"), made, running("low", 1), ranked("head", 9, 50, cpu=1, created=0)]
+    objects: list[Objects] = [node("n1"), made, running("low", 1), ranked("head", 9, 50, cpu=1, created=0)]
     plan = plan_of(objects, ranked("later", 1, 10, cpu=1, created=1), conf=EVICTING)
     assert len(plan.evictions) == (0 if strategy == "fifo" else 1)
 
@@ -140,13 +140,13 @@ def test_a_job_behind_one_that_cannot_start_evicts_nothing(strategy: str) -> Non
 def test_a_job_behind_one_that_cannot_start_reclaims_nothing(strategy: str) -> None:
     made = queue("q", dequeueStrategy=strategy, deserved={"cpu": "4"})
     lent = queue("other", deserved={"cpu": "0"})
-    objects = [node("n1"), made, lent, running("low", 1, "other"), gang("head", 9, cpu=1, created=0)]
+    objects: list[Objects] = [node("n1"), made, lent, running("low", 1, "other"), gang("head", 9, cpu=1, created=0)]
     plan = plan_of(objects, gang("later", 1, cpu=1, created=1), conf=EVICTING)
     assert len(plan.evictions) == (0 if strategy == "fifo" else 1)
 
 
 def test_jobs_that_need_evictions_get_them_one_after_another() -> None:
-    objects = [node("n1"), fifo(), running("low", 1), ranked("head", 1, 50, cpu=1, created=0)]
+    objects: list[Objects] = [node("n1"), fifo(), running("low", 1), ranked("head", 1, 50, cpu=1, created=0)]
     life = Life(*flat(objects), *flat(ranked("later", 1, 10, cpu=1, created=1)), conf=parsed(EVICTING)[0])
     assert [each.by for each in life.run(1).plan.evictions] == ["ns/head"]
     assert life.run(4).placed() >= {"head-w-0", "later-w-0"}
@@ -187,7 +187,7 @@ def test_a_blocked_queue_holds_no_quota_that_other_queues_wait_for() -> None:
     above = [queue("root"), queue("p", capability={"cpu": "4"}, parent="root")]
     made = queue("q", dequeueStrategy="fifo", parent="p")
     beside = queue("r", parent="p")
-    blocked = [asking("head", 3, **HOPELESS), asking("later", 1, created=1)]
+    blocked = [*asking("head", 3, **HOPELESS), *asking("later", 1, created=1)]
     life = Life(above, made, beside, node("n1"), blocked, asking("other", 4, to="r", created=2), conf=parsed(tree)[0])
     life.run(2 * MINUTE + 5)
     assert life.placed() == {"other-0"}
@@ -222,7 +222,9 @@ def test_no_job_starts_before_one_that_is_before_it(
         ]
         for i, (pods, cpu, reserves) in enumerate(sizes)
     ]
-    life = Life(fifo(capability={"cpu": str(limit)}), queue("r"), node("n1"), node("n2"), asking("s", 9, to="r"), *jobs)
+    life = Life(
+        fifo(capability={"cpu": str(limit)}), queue("r"), node("n1"), node("n2"), asking("s", 9, to="r"), flat(jobs)
+    )
     left = {i: pods for i, (pods, _, _) in enumerate(sizes)}
     started: set[int] = set()
     for second in range(3 * MINUTE):

@@ -9,8 +9,8 @@ those behind them until the end of the cycle:
 - a job that could not be placed within a minute and has released its admission: as if it still had it. Otherwise, the
   jobs behind it would start as soon as it no longer holds their quota.
 
-A job does not block others while it has too few pods, or too few without scheduling gates: a group whose pods nobody
-creates would stop the queue. Neither does a job that has its minimum, whose other pods wait, or one whose minimum is
+A job does not block others while it has too few pods, or too few without scheduling gates: a group whose pods are never
+created would stop the queue. Neither does a job that has its minimum, whose other pods wait, or one whose minimum is
 nominated: it starts once its victims have ended.
 """
 

@@ -226,9 +226,10 @@ async def _components(
     async def begin() -> None:
         await cache.complete()
         names = [*map(node_name, range(up.nodes)), *(machine.names if machine is not None else ())]
-        nodes = [Key("", name) for name in names]
-        while (scheduler is not None and scheduler.not_ready()) or not all(cache.get(NODES, node) for node in nodes):
+        missing = [Key("", name) for name in names]
+        while (scheduler is not None and scheduler.not_ready()) or missing:
             await clock.sleep(LOOK_SECONDS)
+            missing = [node for node in missing if cache.get(NODES, node) is None]
         if machine is not None and (more := _left_over(cache, names)):
             log.warning(_LEFT_OVER, len(more), " ".join(more))
         await apply_manifests(client("kilauea-up"), manifests, partial(_resource_of, api), "kilauea-up")

@@ -281,3 +281,15 @@ def test_a_claim_that_was_there_before_the_default_class_gets_it(
     default_storage_class(cluster, "late")
     cluster.wait(15)
     assert cluster.get(CLAIMS, "c")["spec"]["storageClassName"] == given
+
+
+def test_a_claim_is_kept_by_its_own_pods_alone(cluster: Cluster) -> None:
+    for name, uses in (("p", "c"), ("q", "d")):
+        claim(cluster, uses)
+        volumes = [{"name": each, "persistentVolumeClaim": {"claimName": uses}} for each in ("v", "w")]
+        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}], "volumes": volumes}
+        cluster.create(PODS, {"metadata": {"name": name}, "spec": spec})
+        cluster.delete(CLAIMS, uses)
+    cluster.delete(PODS, "q", grace=0)
+    cluster.settle()
+    assert cluster.names(CLAIMS) == ["c"]

@@ -10,13 +10,30 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+from kilauea.api.aggregates import Aggregates
 from kilauea.api.kinds import NODES, PODS
-from kilauea.api.ports import Controller, Create, Delete, Key, Obj, Operation, Patch, Record, Resource, finished, key_of
+from kilauea.api.ports import (
+    Aggregate,
+    Controller,
+    Create,
+    Delete,
+    Key,
+    Obj,
+    Operation,
+    Patch,
+    Record,
+    Resource,
+    finished,
+    key_of,
+)
 from kilauea.api.times import SECOND, format_time
+from kilauea.client.index import by_text
 from kilauea.nodes.machine import Machine, node_manifest
 
 START = 1_767_225_600_000_000
 """2026-01-01T00:00:00Z."""
+ON_NODE = {"spec.nodeName": lambda pod: str(pod["spec"].get("nodeName") or "")}
+"""The index that every cluster has."""
 
 
 def merge(target: Any, patch: Any) -> Any:
@@ -61,14 +78,24 @@ class World:
         raise NotImplementedError
 
     def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
-        assert index == "spec.nodeName"
-        return [obj for obj in self.list(resource) if obj["spec"].get("nodeName") == value]
+        values = by_text(self._declared("indexes", resource, index) or ON_NODE[index])
+        return [obj for obj in self.list(resource) if value in values(obj)]
 
     def count_indexed(self, resource: Resource, index: str, value: str) -> int:
         return len(self.indexed(resource, index, value))
 
-    def aggregate(self, resource: Resource, name: str, value: str) -> None:
-        raise NotImplementedError
+    def aggregate(self, resource: Resource, name: str, value: str) -> Aggregate | None:
+        made = Aggregates(self._declared("aggregates", resource, name))
+        for obj in self.list(resource):
+            made.move(key_of(obj), None, obj)
+        return made.find(value)
+
+    def _declared(self, part: str, resource: Resource, name: str) -> Any:
+        """What an interest of a controller declares under this name."""
+        declared = (
+            getattr(each, part) for by in self.controllers for each in by.interests if each.resource == resource
+        )
+        return next((each[name] for each in declared if name in each), None)
 
     # --- what users do
 

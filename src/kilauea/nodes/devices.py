@@ -125,10 +125,11 @@ def comes_first(other: Obj, pod: Obj) -> bool:
     """Return True if another pod already has its resources on the node, or gets them before this one."""
     if other["metadata"]["uid"] == pod["metadata"]["uid"] or (other.get("status") or {}).get("phase") in ENDED:
         return False
-    return bool((other.get("status") or {}).get("startTime")) or _turn(other) < _turn(pod)
+    return bool((other.get("status") or {}).get("startTime")) or turn_of(other) < turn_of(pod)
 
 
-def _turn(pod: Obj) -> tuple[str, str, str]:
+def turn_of(pod: Obj) -> tuple[str, str, str]:
+    """The place of a pod among those of its node: by its age."""
     metadata = pod["metadata"]
     return metadata.get("creationTimestamp") or "", metadata.get("namespace", ""), metadata["name"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kilauea.api.ports import Obj
@@ -41,4 +41,9 @@ def _ports(pod: Obj) -> Iterator[HostPort]:
 
 def are_taken(wanted: Sequence[HostPort], before: Sequence[Obj]) -> bool:
     """Return True if earlier pods on the node use a requested port."""
-    return any(port.collides(other) for pod in before for other in _ports(pod) for port in wanted)
+    return collide(wanted, (port for pod in before for port in _ports(pod)))
+
+
+def collide(wanted: Sequence[HostPort], used: Iterable[HostPort]) -> bool:
+    """Return True if a requested port is in use."""
+    return any(port.collides(other) for other in used for port in wanted)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kilauea.api import sysctls
-from kilauea.api.devices import ALLOCATING, SUCCESS
+from kilauea.api.devices import ALLOCATING, NPU_CORES, SUCCESS
 from kilauea.api.kinds import CLAIMS, CONFIG_MAPS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of, no_keys
 from kilauea.api.times import SECOND
@@ -22,12 +22,13 @@ from kilauea.nodes.annotations import (
     node_state,
 )
 from kilauea.nodes.containers import KILLED, NO_CONFIG
-from kilauea.nodes.devices import REFUSED, Family, comes_first, npu_cores, refusal, serving
+from kilauea.nodes.devices import REFUSED, Family, npu_cores, refusal, serving
 from kilauea.nodes.host_ports import MESSAGE as PORTS_TAKEN
 from kilauea.nodes.host_ports import REFUSED as NO_PORT
-from kilauea.nodes.host_ports import are_taken, host_ports
+from kilauea.nodes.host_ports import collide, host_ports
 from kilauea.nodes.lifecycle import Step, active, advance, bound_at, killed, started
 from kilauea.nodes.node_conditions import is_ready
+from kilauea.nodes.occupants import AGGREGATES, INDEXES, STARTED, Occupants
 from kilauea.nodes.pod_status import PENDING, is_scheduled, is_told_refused, observed
 from kilauea.nodes.program import JOB_RUN_TIME
 from kilauea.nodes.references import FIRST_LOOK, VIEW_LAG, Unmet, unmet_of
@@ -71,13 +72,13 @@ class Pods:
         self._run_time = run_time
         self._waits_for_objects = waits_for_objects
         self._start_delay = int(start_delay * SECOND)
-        on_node = {NODE_NAME: lambda pod: str(pod["spec"].get("nodeName") or "")}
+        on_node = {NODE_NAME: lambda pod: str(pod["spec"].get("nodeName") or ""), **INDEXES}
         named = (
             *(Interest(kind, no_keys) for kind in (CONFIG_MAPS, SECRETS, CLAIMS)),
             Interest(SERVICE_ACCOUNTS, no_keys, fields=()),
         )
         self.interests: Sequence[Interest] = (
-            Interest(PODS, _concerned, indexes=on_node),
+            Interest(PODS, _concerned, indexes=on_node, aggregates=AGGREGATES),
             Interest(NODES, no_keys),
             *(named if waits_for_objects else ()),
         )
@@ -108,13 +109,11 @@ class Pods:
             return Outcome(_failed(pod, systems.REFUSED, systems.MESSAGE, now))
         if not started(pod) and (forbidden := sysctls.refusal(pod["spec"])):
             return Outcome(_failed(pod, sysctls.REFUSED, f"Pod was rejected: {forbidden}", now))
-        if not started(pod) and (ports := host_ports(pod)):
-            there = view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"])
-            if are_taken(ports, [each for each in there if comes_first(each, pod)]):
-                return Outcome(_failed(pod, NO_PORT, PORTS_TAKEN, now))
+        if not started(pod) and (ports := host_ports(pod)) and collide(ports, Occupants(view, pod).ports):
+            return Outcome(_failed(pod, NO_PORT, PORTS_TAKEN, now))
         if not started(pod):
             # A scheduler has counted the other pods. Repeating that for each of them would take too long.
-            taken = [] if is_scheduled(pod) else self._requests_there(pod, view)
+            taken = () if is_scheduled(pod) else Occupants(view, pod)
             offered = (node.get("status") or {}).get("allocatable") or {}
             wanted = {name: value for name, value in requests_of(pod).items() if name in ROOM and name in offered}
             short = shortage(wanted, node, taken)
@@ -122,17 +121,17 @@ class Pods:
                 return Outcome(_failed(pod, short[0], f"Pod was rejected: {short[1]}", now))
         asking = serving(pod, node)
         if asking and not started(pod):
-            message = refusal(pod, node, view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"]))
+            names = [name for each in asking for name in each.resources]
+            message = refusal(pod, node, Occupants(view, pod).requesting(names))
             if message:
                 return Outcome(_refused(pod, node, asking, message, now))
         if not started(pod) and (cores := npu_cores(pod)):
-            there = view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"])
-            message = npus.refusal(pod, node, cores, [each for each in there if comes_first(each, pod)])
+            message = npus.refusal(pod, node, cores, Occupants(view, pod).requesting([NPU_CORES]))
             if message:
                 return Outcome(_refused(pod, node, (), message, now))
         refused = None
         if is_resized(pod):
-            refused = refusal_of(pod, node, lambda: view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"]))
+            refused = refusal_of(pod, node, lambda: view.indexed(PODS, STARTED, pod["spec"]["nodeName"]))
         waits = self._waits_for_objects and (pod.get("status") or {}).get("phase", PENDING) == PENDING
         unmet = unmet_of(pod, view.get) if waits else None
         if unmet is not None and not started(pod) and now - (bound_at(pod) or 0) < VIEW_LAG:
@@ -148,12 +147,6 @@ class Pods:
             operations += _given(pod, node, asking)
         rests = step.rests and not asking  # annotations of cards are written after the start
         return Outcome(operations, None if step.due is None else max(step.due - now, 0) / SECOND, rests)
-
-    @staticmethod
-    def _requests_there(pod: Obj, view: View) -> list[Mapping[str, int]]:
-        """The requests of each unfinished pod that was on the node before this one."""
-        there = view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"])
-        return [requests_of(each) for each in there if active(each) and comes_first(each, pod)]
 
 
 def _told(pod: Obj, step: Step) -> list[Operation]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from kilauea.api.ports import Obj
@@ -29,7 +29,7 @@ def requests_of(pod: Obj, granted: Mapping[str, Obj] | None = None) -> Mapping[s
     return _sum((_most(_sum((total, beside)), first), amounts_of(spec.get("overhead"))))
 
 
-def shortage(wanted: Mapping[str, int], node: Obj, taken: Sequence[Mapping[str, int]]) -> tuple[str, str] | None:
+def shortage(wanted: Mapping[str, int], node: Obj, taken: Collection[Mapping[str, int]]) -> tuple[str, str] | None:
     """Return reason and message if a node does not have the resources for another pod; None if it does.
 
     Args:

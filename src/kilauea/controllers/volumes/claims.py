@@ -13,7 +13,8 @@ from kilauea.controllers.volumes.binding import announced, bound, lost, provisio
 from kilauea.controllers.volumes.classes import default_class
 from kilauea.controllers.volumes.matching import best, class_of, is_bound, refers_to, segment_of
 
-OF_CLASS = "storageClassName"
+FREE, RESERVED = "free in class", "spec.claimRef"
+"""Indexes of volumes, so that a claim does not look at those of all others."""
 CLAIMS_OF = (
     "spec.volumes[].name",
     "spec.volumes[].persistentVolumeClaim.claimName",
@@ -39,6 +40,16 @@ def _claim_of(volume: Obj) -> Iterable[Key]:
     return (Key(reference["namespace"], reference["name"]),) if reference else ()
 
 
+def _free_index(volume: Obj) -> str:
+    """An index: the class of a volume that no claim has."""
+    return "" if spec_of(volume).get("claimRef") else class_index(volume)
+
+
+def _reserved_index(volume: Obj) -> str:
+    """An index: the claim of a volume, `namespace/name`."""
+    return next(map(str, _claim_of(volume)), "")
+
+
 def class_index(obj: Obj) -> str:
     """An index: the class of a volume or a claim; a space if it has none."""
     return class_of(obj) or " "
@@ -54,7 +65,7 @@ class ClaimController:
     name = "persistentvolume-binder-controller"
     interests = (
         Interest(CLAIMS, own_key),
-        Interest(VOLUMES, _claim_of, indexes={OF_CLASS: class_index}),
+        Interest(VOLUMES, _claim_of, indexes={FREE: _free_index, RESERVED: _reserved_index}),
         Interest(PODS, claims_of, delay=0.1),
         Interest(STORAGE_CLASSES, no_keys),
         Interest(NODES, no_keys),
@@ -84,10 +95,9 @@ class ClaimController:
         storage_class = view.get(STORAGE_CLASSES, Key("", name)) if name else None
         node = view.get(NODES, Key("", annotations_of(claim).get(SELECTED_NODE, "")))
         waits = storage_class is not None and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
-        candidates = view.indexed(VOLUMES, OF_CLASS, class_index(claim))
-        if waits and node is None:
-            candidates = [each for each in candidates if spec_of(each).get("claimRef")]
-        volume = best(candidates, claim, node)
+        reserved = view.indexed(VOLUMES, RESERVED, str(key_of(claim)))
+        free = () if waits and node is None else view.indexed(VOLUMES, FREE, class_index(claim))
+        volume = best([*reserved, *free], claim, node)
         if volume is not None:
             return Outcome(bound(claim, volume))
         if waits and node is None:

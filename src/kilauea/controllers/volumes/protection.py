@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kilauea.api.kinds import ATTRIBUTES_CLASSES, CLAIMS, PODS, VOLUMES
 from kilauea.api.ports import Interest, Key, Obj, Outcome, View
@@ -16,12 +16,12 @@ SIGNS = ("spec.volumes[].persistentVolumeClaim", "spec.volumes[].ephemeral")
 """Fields that the volumes of pods with claims have."""
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 CLASS_PROTECTION = "kubernetes.io/vac-protection"
-WITH_CLAIMS = "namespace, if the pod uses claims"
-"""Name of the index of pods with claims: they are few, and a namespace may have many pods."""
+OF_CLAIM, OF_CLASS = "claim", "spec.volumeAttributesClassName"
+"""Indexes of pods by their claims, and of claims and volumes by their classes of attributes."""
 
 
-def _namespace_if_claims(pod: Obj) -> str:
-    return str(pod["metadata"]["namespace"]) if any(claims_of(pod)) else ""
+def _claim_index(pod: Obj) -> tuple[str, ...]:
+    return tuple(map(str, dict.fromkeys(claims_of(pod))))
 
 
 class ClaimProtectionController:
@@ -30,9 +30,7 @@ class ClaimProtectionController:
     name = "persistentvolumeclaim-protection-controller"
     interests = (
         Interest(CLAIMS, own_key),
-        Interest(
-            PODS, claims_of, indexes={WITH_CLAIMS: _namespace_if_claims}, delay=0.1, fields=PODS_IN_USE, signs=SIGNS
-        ),
+        Interest(PODS, claims_of, indexes={OF_CLAIM: _claim_index}, delay=0.1, fields=PODS_IN_USE, signs=SIGNS),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
@@ -40,14 +38,14 @@ class ClaimProtectionController:
         claim = view.get(CLAIMS, key)
         if claim is None or not is_going(claim):
             return NOTHING
-        if any(_uses(pod, key) for pod in view.indexed(PODS, WITH_CLAIMS, key.namespace)):
+        if any(_is_on_node(pod) for pod in view.indexed(PODS, OF_CLAIM, str(key))):
             return NOTHING
         return Outcome(without_finalizer(CLAIMS, claim, CLAIM_PROTECTION))
 
 
-def _uses(pod: Obj, claim: Key) -> bool:
-    """Return True if a pod on a node uses a claim. One without a node is not started while its claim is deleted."""
-    return bool(spec_of(pod).get("nodeName")) and not is_finished(pod) and claim in claims_of(pod)
+def _is_on_node(pod: Obj) -> bool:
+    """Return True if a pod uses its claims. One without a node is not started while its claim is deleted."""
+    return bool(spec_of(pod).get("nodeName")) and not is_finished(pod)
 
 
 def _volume_of(claim: Obj) -> Iterable[Key]:
@@ -95,14 +93,19 @@ def _classes_of_claim(claim: Obj) -> Iterable[Key]:
     return [Key("", name) for name in dict.fromkeys(names) if name]
 
 
+def _names(keys: Callable[[Obj], Iterable[Key]]) -> Callable[[Obj], tuple[str, ...]]:
+    """An index by the names of keys."""
+    return lambda obj: tuple(key.name for key in keys(obj))
+
+
 class AttributesClassProtectionController:
     """Releases classes of volume attributes that are being deleted, once no claim and no volume uses them."""
 
     name = "volumeattributesclass-protection-controller"
     interests = (
         Interest(ATTRIBUTES_CLASSES, own_key),
-        Interest(VOLUMES, _class_of_volume),
-        Interest(CLAIMS, _classes_of_claim),
+        Interest(VOLUMES, _class_of_volume, indexes={OF_CLASS: _names(_class_of_volume)}),
+        Interest(CLAIMS, _classes_of_claim, indexes={OF_CLASS: _names(_classes_of_claim)}),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
@@ -110,8 +113,6 @@ class AttributesClassProtectionController:
         found = view.get(ATTRIBUTES_CLASSES, key)
         if found is None or not is_going(found):
             return NOTHING
-        if any(key in _class_of_volume(volume) for volume in view.list(VOLUMES)):
-            return NOTHING
-        if any(key in _classes_of_claim(claim) for claim in view.list(CLAIMS)):
+        if any(len(view.indexed(kind, OF_CLASS, key.name)) for kind in (VOLUMES, CLAIMS)):
             return NOTHING
         return Outcome(without_finalizer(ATTRIBUTES_CLASSES, found, CLASS_PROTECTION))

@@ -9,7 +9,7 @@ from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Vi
 from kilauea.api.wellknown import SELECTED_NODE
 from kilauea.controllers.objects import NOTHING, annotations_of, is_going, own_key, spec_of, status_patch, uid_of
 from kilauea.controllers.volumes.binding import PROVISIONED_BY, bound
-from kilauea.controllers.volumes.claims import OF_CLASS, class_index
+from kilauea.controllers.volumes.claims import class_index
 from kilauea.controllers.volumes.matching import class_of, is_bound, suits
 
 WAITING = "waiting in class"
@@ -30,7 +30,7 @@ class VolumeController:
 
     name = "persistentvolume-controller"
     interests = (
-        Interest(VOLUMES, own_key, indexes={OF_CLASS: class_index}),
+        Interest(VOLUMES, own_key),
         Interest(CLAIMS, _volume_of, indexes={WAITING: waiting_index}),
         Interest(STORAGE_CLASSES, no_keys),
         Interest(NODES, no_keys),

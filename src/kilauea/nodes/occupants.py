@@ -86,7 +86,7 @@ AGGREGATES = {WAITING: Aggregation(lambda pod: _node_if(pod, is_started=False), 
 
 
 class Occupants(Collection[Mapping[str, int]]):
-    """What the pods request that come before a pod on its node. Their number is known without a look at each.
+    """The requests of the pods that come before a pod on its node. Their number is known without a look at each.
 
     Args:
         view: has the index and the aggregate.

@@ -51,9 +51,8 @@ def test_it_is_the_same_as_a_look_at_all_pods(others: list[dict[str, Any]], crea
     world.put(PODS, made("p3x", created, "Pending", started=False, cpu=1, card=False, on="node-0"))
     own = world.get(PODS, Key("default", "p3x"))
     assert own is not None
-    before = [
-        each for each in world.list(PODS) if each["spec"]["nodeName"] == "node-0" if comes_first(each, own)
-    ]  # fmt: skip
+    there = (each for each in world.list(PODS) if each["spec"]["nodeName"] == "node-0")
+    before = [each for each in there if comes_first(each, own)]
     found = Occupants(world, own)
     assert len(found) == len(before)
     assert sorted(map(str, found)) == sorted(str(requests_of(each)) for each in before)

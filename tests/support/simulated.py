@@ -29,11 +29,10 @@ from kilauea.api.ports import (
 from kilauea.api.times import SECOND, format_time
 from kilauea.client.index import by_text
 from kilauea.nodes.machine import Machine, node_manifest
+from kilauea.nodes.occupants import INDEXES
 
 START = 1_767_225_600_000_000
 """2026-01-01T00:00:00Z."""
-ON_NODE = {"spec.nodeName": lambda pod: str(pod["spec"].get("nodeName") or "")}
-"""The index that every cluster has."""
 
 
 def merge(target: Any, patch: Any) -> Any:
@@ -78,7 +77,7 @@ class World:
         raise NotImplementedError
 
     def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
-        values = by_text(self._declared("indexes", resource, index) or ON_NODE[index])
+        values = by_text(self._declared("indexes", resource, index) or INDEXES[index])
         return [obj for obj in self.list(resource) if value in values(obj)]
 
     def count_indexed(self, resource: Resource, index: str, value: str) -> int:

@@ -25,8 +25,8 @@ from kilauea.kubelet.node_admission import refusal_of
 from kilauea.kubelet.pod_worker import PodWorker
 from kilauea.kubelet.removal import remove_later
 from kilauea.kubelet.volumes.manager import objects_of
+from kilauea.nodes.occupants import NODE_NAME
 from kilauea.nodes.pod_status import ENDED
-from kilauea.nodes.pods import NODE_NAME
 
 AGAIN_SECONDS = 10
 """Seconds after which a pod whose worker failed gets a new one."""

@@ -15,7 +15,7 @@ from kilauea.kubelet.container_config import limits_of
 from kilauea.kubelet.container_runtime import ContainerError
 from kilauea.kubelet.host import Host
 from kilauea.kubelet.members import Member
-from kilauea.nodes.pods import NODE_NAME
+from kilauea.nodes.occupants import NODE_NAME
 from kilauea.nodes.resizing import DEFERRED, INFEASIBLE, PENDING, RETRY, Refusal, refusal_of, restarts
 
 IN_PROGRESS = "PodResizeInProgress"

@@ -20,12 +20,6 @@ class HostPort(NamedTuple):
     protocol: str
     address: str
 
-    def collides(self, other: HostPort) -> bool:
-        """Return True if the two ports conflict."""
-        if (self.number, self.protocol) != (other.number, other.protocol):
-            return False
-        return self.address == other.address or self.address in _ANYWHERE or other.address in _ANYWHERE
-
 
 def host_ports(pod: Obj) -> list[HostPort]:
     """The host ports that a pod requests."""
@@ -45,5 +39,15 @@ def are_taken(wanted: Sequence[HostPort], before: Sequence[Obj]) -> bool:
 
 
 def collide(wanted: Sequence[HostPort], used: Iterable[HostPort]) -> bool:
-    """Return True if a requested port is in use."""
-    return any(port.collides(other) for other in used for port in wanted)
+    """Return True if a requested port is in use. Users can request thousands, so they are not compared pairwise."""
+    addresses: dict[tuple[int, str], set[str]] = {}
+    for port in wanted:
+        addresses.setdefault((port.number, port.protocol), set()).add(port.address)
+    return any(_overlaps(addresses.get((port.number, port.protocol)), port.address) for port in used)
+
+
+def _overlaps(wanted: set[str] | None, used: str) -> bool:
+    """Return True if a port is requested at an address where it is in use."""
+    if not wanted:
+        return False
+    return used in _ANYWHERE or used in wanted or not wanted.isdisjoint(_ANYWHERE)

@@ -1,28 +1,28 @@
 """The pods that have the resources and ports of a node, or get them before a certain pod.
 
-A node that starts a pod compares it with these. Few pods are on a node that it has started, as it checks how many there
-are. But thousands can be about to start, or rejected: anybody who may create pods can name a node in them. So pods
-that have ended are not looked at, and those that have not started are kept as numbers.
+A node starts few pods, as it checks their number. But thousands can wait to be started, or be rejected: users who may
+create pods can name a node in them. So a node does not look at pods that have ended, and of those that it has not
+started, it keeps the requests and ports in the order of their turns.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple, cast
 
 from kilauea.api.kinds import PODS
-from kilauea.api.ports import Aggregation, Key, Obj, View
+from kilauea.api.ports import Aggregation, Key, Obj, View, key_of
 from kilauea.nodes.devices import comes_first, turn_of
 from kilauea.nodes.host_ports import HostPort, host_ports
 from kilauea.nodes.lifecycle import active, started
 from kilauea.nodes.requests import requests_of
 
+NODE_NAME = "spec.nodeName"
+"""Name of an index of all pods."""
 STARTED, WAITING = "spec.nodeName, if started", "spec.nodeName, if not started"
-"""Names of an index and of an aggregate of pods."""
-
-
+"""Names of an index and of an aggregate of pods that have not ended."""
 Turn = tuple[str, str, str]
 
 
@@ -42,6 +42,13 @@ class Occupant(NamedTuple):
     ports: Sequence[HostPort]
 
 
+def occupant_of(pod: Obj) -> Occupant:
+    """Return what a pod occupies."""
+    limits = ((each.get("resources") or {}).get("limits") or () for each in pod["spec"]["containers"])
+    limited = frozenset(name for names in limits for name in names)
+    return Occupant(turn_of(pod), requests_of(pod), limited, host_ports(pod))
+
+
 class Waiting:
     """The pods of a node that have not started."""
 
@@ -53,12 +60,14 @@ class Waiting:
     def __len__(self) -> int:
         return len(self._pods)
 
+    def get(self, key: Key) -> Occupant | None:
+        """Return one of them."""
+        return self._pods.get(key)
+
     def put(self, key: Key, obj: Obj) -> None:
         """Add a pod, or update it."""
-        limits = ((each.get("resources") or {}).get("limits") or () for each in obj["spec"]["containers"])
-        limited = frozenset(name for names in limits for name in names)
         self.drop(key)
-        made = self._pods[key] = Occupant(turn_of(obj), requests_of(obj), limited, host_ports(obj))
+        made = self._pods[key] = occupant_of(obj)
         insort(self._line, (made.turn, key))
 
     def drop(self, key: Key) -> None:
@@ -81,11 +90,14 @@ def _node_if(pod: Obj, *, is_started: bool) -> str:
     return str(name) if name and active(pod) and started(pod) == is_started else ""
 
 
-INDEXES = {STARTED: lambda pod: _node_if(pod, is_started=True)}
+INDEXES = {
+    NODE_NAME: lambda pod: str(pod["spec"].get("nodeName") or ""),
+    STARTED: lambda pod: _node_if(pod, is_started=True),
+}
 AGGREGATES = {WAITING: Aggregation(lambda pod: _node_if(pod, is_started=False), Waiting)}
 
 
-class Occupants(Collection[Mapping[str, int]]):
+class Occupants:
     """The requests of the pods that come before a pod on its node. Their number is known without a look at each.
 
     Args:
@@ -96,6 +108,9 @@ class Occupants(Collection[Mapping[str, int]]):
     def __init__(self, view: View, pod: Obj) -> None:
         self._view, self._pod, self._node = view, pod, pod["spec"]["nodeName"]
         self._waiting = cast(Waiting | None, view.aggregate(PODS, WAITING, self._node))
+        known = None if self._waiting is None else self._waiting.get(key_of(pod))
+        self.own = occupant_of(pod) if known is None else known
+        """The requests and ports of the pod itself."""
 
     def __len__(self) -> int:
         waiting = 0 if self._waiting is None else self._waiting.count_before(self._pod)
@@ -104,9 +119,6 @@ class Occupants(Collection[Mapping[str, int]]):
     def __iter__(self) -> Iterator[Mapping[str, int]]:
         yield from map(requests_of, self._started())
         yield from (other.requests for _, other in self._before())
-
-    def __contains__(self, requests: object) -> bool:
-        return any(each == requests for each in self)
 
     @property
     def ports(self) -> Iterator[HostPort]:

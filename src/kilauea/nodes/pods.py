@@ -25,20 +25,18 @@ from kilauea.nodes.containers import KILLED, NO_CONFIG
 from kilauea.nodes.devices import REFUSED, Family, npu_cores, refusal, serving
 from kilauea.nodes.host_ports import MESSAGE as PORTS_TAKEN
 from kilauea.nodes.host_ports import REFUSED as NO_PORT
-from kilauea.nodes.host_ports import collide, host_ports
+from kilauea.nodes.host_ports import collide
 from kilauea.nodes.lifecycle import Step, active, advance, bound_at, killed, started
 from kilauea.nodes.node_conditions import is_ready
 from kilauea.nodes.occupants import AGGREGATES, INDEXES, STARTED, Occupants
 from kilauea.nodes.pod_status import PENDING, is_scheduled, is_told_refused, observed
 from kilauea.nodes.program import JOB_RUN_TIME
 from kilauea.nodes.references import FIRST_LOOK, VIEW_LAG, Unmet, unmet_of
-from kilauea.nodes.requests import requests_of, shortage
+from kilauea.nodes.requests import shortage
 from kilauea.nodes.resizing import INFEASIBLE, is_resized, refusal_of
 from kilauea.nodes.stopping import stop_time
 from kilauea.nodes.timestamps import moment_of, second_text
 
-NODE_NAME = "spec.nodeName"
-"""Index of pods by their node."""
 STOPPED = 143
 """The exit code of a container that ends by SIGTERM."""
 ROOM = ("cpu", "memory", "ephemeral-storage")
@@ -72,13 +70,12 @@ class Pods:
         self._run_time = run_time
         self._waits_for_objects = waits_for_objects
         self._start_delay = int(start_delay * SECOND)
-        on_node = {NODE_NAME: lambda pod: str(pod["spec"].get("nodeName") or ""), **INDEXES}
         named = (
             *(Interest(kind, no_keys) for kind in (CONFIG_MAPS, SECRETS, CLAIMS)),
             Interest(SERVICE_ACCOUNTS, no_keys, fields=()),
         )
         self.interests: Sequence[Interest] = (
-            Interest(PODS, _concerned, indexes=on_node, aggregates=AGGREGATES),
+            Interest(PODS, _concerned, indexes=INDEXES, aggregates=AGGREGATES),
             Interest(NODES, no_keys),
             *(named if waits_for_objects else ()),
         )
@@ -109,26 +106,11 @@ class Pods:
             return Outcome(_failed(pod, systems.REFUSED, systems.MESSAGE, now))
         if not started(pod) and (forbidden := sysctls.refusal(pod["spec"])):
             return Outcome(_failed(pod, sysctls.REFUSED, f"Pod was rejected: {forbidden}", now))
-        if not started(pod) and (ports := host_ports(pod)) and collide(ports, Occupants(view, pod).ports):
-            return Outcome(_failed(pod, NO_PORT, PORTS_TAKEN, now))
-        if not started(pod):
-            # A scheduler has counted the other pods. Repeating that for each of them would take too long.
-            taken = () if is_scheduled(pod) else Occupants(view, pod)
-            offered = (node.get("status") or {}).get("allocatable") or {}
-            wanted = {name: value for name, value in requests_of(pod).items() if name in ROOM and name in offered}
-            short = shortage(wanted, node, taken)
-            if short is not None:
-                return Outcome(_failed(pod, short[0], f"Pod was rejected: {short[1]}", now))
         asking = serving(pod, node)
-        if asking and not started(pod):
-            names = [name for each in asking for name in each.resources]
-            message = refusal(pod, node, Occupants(view, pod).requesting(names))
-            if message:
-                return Outcome(_refused(pod, node, asking, message, now))
-        if not started(pod) and (cores := npu_cores(pod)):
-            message = npus.refusal(pod, node, cores, Occupants(view, pod).requesting([NPU_CORES]))
-            if message:
-                return Outcome(_refused(pod, node, (), message, now))
+        if not started(pod):
+            rejected = _rejected(pod, node, asking, Occupants(view, pod), now)
+            if rejected:
+                return Outcome(rejected)
         refused = None
         if is_resized(pod):
             refused = refusal_of(pod, node, lambda: view.indexed(PODS, STARTED, pod["spec"]["nodeName"]))
@@ -147,6 +129,26 @@ class Pods:
             operations += _given(pod, node, asking)
         rests = step.rests and not asking  # annotations of cards are written after the start
         return Outcome(operations, None if step.due is None else max(step.due - now, 0) / SECOND, rests)
+
+
+def _rejected(pod: Obj, node: Obj, asking: Sequence[Family], occupants: Occupants, now: int) -> list[Operation]:
+    """The writes for a pod for which the node has no room; none if it has."""
+    if occupants.own.ports and collide(occupants.own.ports, occupants.ports):
+        return _failed(pod, NO_PORT, PORTS_TAKEN, now)
+    # A scheduler has counted the other pods. Repeating that for each of them would take too long.
+    taken = () if is_scheduled(pod) else occupants
+    offered = (node.get("status") or {}).get("allocatable") or {}
+    wanted = {name: value for name, value in occupants.own.requests.items() if name in ROOM and name in offered}
+    short = shortage(wanted, node, taken)
+    if short is not None:
+        return _failed(pod, short[0], f"Pod was rejected: {short[1]}", now)
+    if asking:
+        names = [name for each in asking for name in each.resources]
+        if message := refusal(pod, node, occupants.requesting(names)):
+            return _refused(pod, node, asking, message, now)
+    if (cores := npu_cores(pod)) and (message := npus.refusal(pod, node, cores, occupants.requesting([NPU_CORES]))):
+        return _refused(pod, node, (), message, now)
+    return []
 
 
 def _told(pod: Obj, step: Step) -> list[Operation]:

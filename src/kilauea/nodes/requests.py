@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Protocol
 
 from kilauea.api.ports import Obj
 from kilauea.api.quantity import QuantityError, resource_amounts
@@ -29,7 +30,15 @@ def requests_of(pod: Obj, granted: Mapping[str, Obj] | None = None) -> Mapping[s
     return _sum((_most(_sum((total, beside)), first), amounts_of(spec.get("overhead"))))
 
 
-def shortage(wanted: Mapping[str, int], node: Obj, taken: Collection[Mapping[str, int]]) -> tuple[str, str] | None:
+class Taken(Protocol):
+    """The requests of the pods on a node."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Mapping[str, int]]: ...
+
+
+def shortage(wanted: Mapping[str, int], node: Obj, taken: Taken) -> tuple[str, str] | None:
     """Return reason and message if a node does not have the resources for another pod; None if it does.
 
     Args:

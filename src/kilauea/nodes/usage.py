@@ -9,7 +9,7 @@ from kilauea.api.kinds import NODES, PODS
 from kilauea.api.ports import Key, Obj, View
 from kilauea.api.times import format_time
 from kilauea.api.usage import USAGE, container_usage, total_usage, usage_texts
-from kilauea.nodes.pods import NODE_NAME
+from kilauea.nodes.occupants import NODE_NAME
 
 WINDOW = "15s"
 

@@ -60,13 +60,13 @@ class LimitRanger(AdmissionStep):
         """Reject an object outside the limits of a LimitRange, with all violations of that one."""
         if not _concerns(attributes) or attributes.obj is None:
             return
-        each = self._limits_of(attributes).each
-        if not each:
+        ranges = self._limits_of(attributes).each
+        if not ranges:
             return
         spec = attributes.obj.get("spec") or {}
         is_claim = attributes.resource.plural == "persistentvolumeclaims"
         asked = _claim_asked(spec) if is_claim else _pod_asked(spec)
-        for limits in each:
+        for limits in ranges:
             problems = list(dict.fromkeys(words for item in limits for words in _problems(item, asked)))
             if problems:
                 raise forbidden(attributes, problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")

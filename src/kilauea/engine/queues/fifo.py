@@ -7,11 +7,12 @@ those behind them until the end of the cycle:
 - an admitted job with all of its pods that cannot be placed: no job behind it is placed, and none evicts pods (allocate
   and the evicting actions), also if the job itself does;
 - a job that could not be placed within a minute and has released its admission: as if it still had it. Otherwise, the
-  jobs behind it would start as soon as it no longer holds their quota.
+  jobs behind it would start as soon as it no longer holds their quota. A scheduler that restarts forgets this.
 
-A job does not block others while it has too few pods, or too few without scheduling gates: a group whose pods are never
-created would stop the queue. Neither does a job that has its minimum, whose other pods wait, or one whose minimum is
-nominated: it starts once its victims have ended.
+An admitted job does not block others while it has too few pods, or too few without scheduling gates: a group whose pods
+are never created would stop the queue. Neither does a job that has its minimum, whose other pods wait, or one whose
+minimum is nominated: it starts once its victims have ended. Jobs that are admitted already have left the queue, so they
+do not wait for one that arrives later, comes before them, and is not admitted.
 """
 
 from __future__ import annotations
@@ -55,8 +56,10 @@ def blocked(session: Session, job: Job) -> Refusal | None:
 
 def note_result(session: Session, queue: Queue, job: Job) -> None:
     """Block the jobs behind a job that could be neither placed nor nominated."""
+    if not queue.fifo:
+        return
     has_minimum = (job.is_ready and session.job_ready(job)) or (job.is_pipelined and session.job_pipelined(job))
-    if queue.fifo and not has_minimum and _has_pods(job):
+    if not has_minimum and _has_pods(job):
         _block(session, job)
 
 
@@ -72,7 +75,9 @@ def in_turn(session: Session, queue: Queue, jobs: Iterable[Job]) -> Iterator[Job
 def note_released(session: Session, job: Job) -> None:
     """Block the jobs behind a job that is not admitted if it has released its admission."""
     attempt = session.backoff.attempts.get(job.key)
-    if session.queues[job.queue].fifo and attempt is not None and attempt.creation == job.creation:
+    if attempt is None or not attempt.until or attempt.creation != job.creation:
+        return
+    if session.queues[job.queue].fifo:
         _block(session, job)
 
 

@@ -99,7 +99,7 @@ ELSEWHERE = {
     "controllers/vcjobs/syncing.py _keep_pods": ("FailedCreate", "PluginError"),
     "kubelet/pod_worker.py __init__": ("NodePorts", "OutOf...", "PodOSNotSupported", "SysctlForbidden"),
     "kubelet/resizing.py _refuse": ("ResizeDeferred", "ResizeInfeasible"),
-    "nodes/pods.py _go_on": ("OutOf...",),
+    "nodes/pods.py _rejected": ("OutOf...",),
     "runtime/manager/reconciling.py _event_of": (),  # those of `Wording`
     "runtime/scheduler/loop.py _report": (),  # those of conditions of queues, which have a section
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kilauea.apiserver import turns
 from kilauea.apiserver.dynamic.remote import Target
 from kilauea.apiserver.request import make_request
 from support.api_core import ADMIN, PODS, Answer, Api
@@ -162,3 +163,50 @@ def test_preconditions_are_about_the_pod_as_it_was_before_its_eviction(api: Api)
     assert evict(api, "a", uid=pod["uid"], resourceVersion=pod["resourceVersion"]).code == 201
     assert "deletionTimestamp" in api.good("GET", f"{PODS}/a")["metadata"]
     assert api.good("GET", f"{BUDGETS}/web")["status"]["disruptionsAllowed"] == 1
+
+
+def test_evictions_compare_a_pod_with_many_budgets_in_steps(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else of the loop waits for the comparisons of several evictions."""
+    now, rounds = 0.0, [0]
+
+    def cpu_time() -> float:  # each look, one for each budget, takes 5 ms
+        nonlocal now
+        now += 0.005
+        rounds[-1] += 1
+        return now
+
+    async def count() -> None:
+        while True:
+            await asyncio.sleep(0)
+            rounds.append(0)
+
+    for number in range(40):
+        spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": f"other-{number}"}}}
+        api.good("POST", BUDGETS, {"metadata": {"name": f"b{number}"}, "spec": spec})
+    for number in range(5):
+        create(api, f"p{number}", READY)
+    monkeypatch.setattr(turns, "thread_time", cpu_time)
+    monkeypatch.setattr(turns, "LEAST", turns.LOOK)
+
+    async def run() -> list[int]:
+        counting = asyncio.create_task(count())
+        bodies = [(f"{PODS}/p{number}/eviction", {"metadata": {"name": f"p{number}"}}) for number in range(5)]
+        try:
+            answers = await asyncio.gather(*(api.server.handle(request_of("POST", *each)) for each in bodies))
+        finally:
+            counting.cancel()
+        return [answer.status for answer in answers]
+
+    assert api.run(run()) == [201] * 5
+    assert sum(rounds) >= 5 * 40
+    first, *later = [each for each in rounds if each]
+    assert first <= 2 * 5  # the first turns are short
+    assert max(later) <= 8
+
+
+def test_an_eviction_sees_a_changed_selector_of_a_budget(api: Api) -> None:
+    budget(api, 0)
+    create(api, "a", READY)
+    assert evict(api, "a").code == 429
+    api.good("PATCH", f"{BUDGETS}/web", {"spec": {"selector": {"matchLabels": {"app": "db"}}}}, content_type=MERGE)
+    assert evict(api, "a").code == 201

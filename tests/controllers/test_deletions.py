@@ -12,7 +12,21 @@ import pytest
 
 from kilauea.api.kinds import CONFIG_MAPS
 from kilauea.api.kinds import PODS as PODS_KIND
-from kilauea.api.ports import ApiError, Confirm, Delete, Key, Obj, Patch, Reference, Remaining, Resource, Together
+from kilauea.api.ports import (
+    ApiError,
+    Confirm,
+    Delete,
+    Key,
+    Obj,
+    Outcome,
+    Patch,
+    Reference,
+    Remaining,
+    Resource,
+    Together,
+    View,
+    finished,
+)
 from kilauea.api.ports import Seen as SeenEvent
 from kilauea.api.times import SECOND, parse_time
 from kilauea.client.rest import Client
@@ -500,9 +514,14 @@ def test_one_dependent_tells_that_the_owner_of_thousands_is_there() -> None:
         def aggregate(self, resource: Resource, name: str, value: str) -> None:
             return None
 
-    outcome = GarbageCollector().reconcile(Key("", "u"), Owned(), 0)
+    outcome = reconcile(Key("", "u"), Owned(), 0)
     assert not outcome.operations
     assert 1 <= pods.seen < 5
+
+
+def reconcile(key: Key, view: View, now: int) -> Outcome:
+    """All steps of a reconciliation."""
+    return finished(GarbageCollector().reconcile(key, view, now))
 
 
 def collected_cache(cache: T) -> T:
@@ -535,7 +554,7 @@ def test_thousands_of_dependents_are_deleted_in_parts(waits: bool, owners: int) 
         cache.declare(CONFIG_MAPS).on_relist([msgspec.json.encode({"metadata": meta})], "1")
     parts: list[int] = []
     for version in range(2, 5):
-        outcome = GarbageCollector().reconcile(Key("", "u"), cache, 0)
+        outcome = reconcile(Key("", "u"), cache, 0)
         assert (outcome.again == 0.0) is (version < 4)
         (together,) = [each for each in outcome.operations if isinstance(each, Together)]
         parts.append(len(together.chains))
@@ -544,7 +563,7 @@ def test_thousands_of_dependents_are_deleted_in_parts(waits: bool, owners: int) 
             meta = {**pods[delete.key]["metadata"], "deletionTimestamp": "t", "resourceVersion": str(version)}
             indexer.on_events([SeenEvent("MODIFIED", msgspec.json.encode({"metadata": meta}), str(version))])
     assert parts == [AT_ONCE, AT_ONCE, 7]
-    assert not GarbageCollector().reconcile(Key("", "u"), cache, 0).operations
+    assert not reconcile(Key("", "u"), cache, 0).operations
 
 
 @pytest.mark.parametrize("waits", [False, True])
@@ -565,7 +584,7 @@ def test_objects_that_only_claim_an_owner_hold_up_none_of_its_dependents(waits: 
         going = {"finalizers": [FOREGROUND], "deletionTimestamp": "t"}
         meta = {"namespace": "default", "name": "owner", "uid": "u", "resourceVersion": "1", **going}
         cache.declare(CONFIG_MAPS).on_relist([msgspec.json.encode({"metadata": meta})], "1")
-    outcome = GarbageCollector().reconcile(Key("", "u"), cache, 0)
+    outcome = reconcile(Key("", "u"), cache, 0)
     (together,) = [each for each in outcome.operations if isinstance(each, Together)]
     deleted = [each.key for chain in together.chains for each in chain if isinstance(each, Delete)]
     assert deleted == [Key("default", f"p-{number}") for number in range(3)]
@@ -584,7 +603,7 @@ def test_thousands_of_dependents_forget_their_owner_in_parts() -> None:
     cache.declare(CONFIG_MAPS).on_relist([msgspec.json.encode({"metadata": meta})], "1")
     parts: list[tuple[int, int, float | None]] = []
     for _ in range(2):
-        outcome = GarbageCollector().reconcile(Key("", "u"), cache, 0)
+        outcome = reconcile(Key("", "u"), cache, 0)
         together, *released = outcome.operations
         assert isinstance(together, Together)
         parts.append((len(together.chains), len(released), outcome.again))
@@ -593,6 +612,76 @@ def test_thousands_of_dependents_forget_their_owner_in_parts() -> None:
             meta = metas[names.index(patch.key.name)]
             indexer.on_events([SeenEvent("DELETED", msgspec.json.encode({"metadata": meta}), "2")])
     assert parts == [(AT_ONCE, 0, 0.0), (7, 1, None)]
+
+
+@pytest.mark.parametrize("waits", [None, FOREGROUND, "orphan"])
+def test_dependents_with_many_owners_are_processed_few_at_a_time(waits: str | None) -> None:
+    """Each owner is looked up, and the others are kept in patches: 500 objects with 500 owners each fill the memory."""
+    cache = collected_cache(Cache())
+    about = {"namespace": "default", "resourceVersion": "1"}
+    reference = {"apiVersion": "v1", "kind": "ConfigMap"}
+    there = [{**reference, "name": f"o{number}", "uid": f"u{number}"} for number in range(500)]
+    owners = [{**reference, "name": "owner", "uid": "u"}, *there]
+    metas = [{**about, "name": f"p{number}", "uid": f"p{number}", "ownerReferences": owners} for number in range(100)]
+    maps: list[dict[str, Any]] = [{**about, "name": f"o{number}", "uid": f"u{number}"} for number in range(500)]
+    if waits:
+        maps.append({**about, "name": "owner", "uid": "u", "finalizers": [waits], "deletionTimestamp": "t"})
+    cache.declare(CONFIG_MAPS).on_relist([msgspec.json.encode({"metadata": meta}) for meta in maps], "1")
+    pods = cache.declare(PODS_KIND)
+    pods.on_relist([msgspec.json.encode({"metadata": meta}) for meta in metas], "1")
+    parts = []
+    for version in range(2, 100):
+        outcome = reconcile(Key("", "u"), cache, 0)
+        patches = [chain[-1] for each in outcome.operations if isinstance(each, Together) for chain in each.chains]
+        parts.append(len(patches))
+        for patch in patches:
+            assert isinstance(patch, Patch)
+            assert patch.patch == {"metadata": {"ownerReferences": there}}
+            meta = {**about, "name": patch.key.name, "uid": patch.key.name, "ownerReferences": there}
+            meta["resourceVersion"] = str(version)
+            pods.on_events([SeenEvent("MODIFIED", msgspec.json.encode({"metadata": meta}), str(version))])
+        if outcome.again is None:
+            break
+    assert sum(parts) == 100
+    assert max(parts) * len(owners) < 2 * garbage.REFERENCES_AT_ONCE
+
+
+def test_all_dependents_are_read_in_steps_if_the_first_ones_need_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(garbage, "AT_ONCE", 10)
+    cache = collected_cache(Cache())
+    claimed = {"apiVersion": "v1", "kind": "Unserved", "name": "owner", "uid": "u"}
+    about = {"namespace": "default", "resourceVersion": "1", "ownerReferences": [claimed]}
+    metas = [{**about, "name": f"p{number}", "uid": f"p{number}"} for number in range(95)]
+    cache.declare(PODS_KIND).on_relist([msgspec.json.encode({"metadata": meta}) for meta in metas], "1")
+    steps = GarbageCollector().reconcile(Key("", "u"), cache, 0)
+    assert not isinstance(steps, Outcome)
+    assert len(list(steps)) == 10
+
+
+def test_a_missing_owner_of_many_is_asked_for_once(api: Api) -> None:
+    class Counting(Client):
+        asked = 0
+
+        async def get(self, resource: Resource, key: Key, subresource: str = "") -> dict[str, Any]:
+            self.asked += 1
+            return await super().get(resource, key, subresource)
+
+    client = Counting(DirectTransport(api.server, "tester"))
+    there = api.good("POST", MAPS, {"metadata": {"name": "a"}})
+    missing = Confirm([Reference(CONFIG_MAPS, Key("default", name), f"u-{name}") for name in ("a", "b")])
+    absent: set[Reference] = set()
+    for _ in range(3):
+        api.run(carry_out(client, missing, "test", absent))
+    assert client.asked == 2
+    present = Confirm([*missing.absent, Reference(CONFIG_MAPS, Key("default", "a"), there["metadata"]["uid"])])
+    for _ in range(2):
+        with pytest.raises(ApiError, match="exists"):
+            api.run(carry_out(client, present, "test", absent))
+    anything = Confirm([Reference(CONFIG_MAPS, Key("default", "c"), "")])
+    api.run(carry_out(client, anything, "test", absent))
+    api.good("POST", MAPS, {"metadata": {"name": "c"}})
+    with pytest.raises(ApiError, match="exists"):
+        api.run(carry_out(client, anything, "test", absent))
 
 
 class Looked(Cache):
@@ -623,6 +712,6 @@ def test_owners_of_owners_are_looked_up_once_each_and_not_without_end(
         metas.append({**meta, "finalizers": [FOREGROUND], "deletionTimestamp": "t", "ownerReferences": owners})
     cache.declare(CONFIG_MAPS).on_relist([msgspec.json.encode({"metadata": meta}) for meta in metas], "1")
     kinds = len(list(cache))
-    outcome = GarbageCollector().reconcile(Key("", f"u{depth}"), cache, 0)
+    outcome = reconcile(Key("", f"u{depth}"), cache, 0)
     assert not outcome.operations  # its dependent is being deleted, and does not own it
     assert cache.looks <= 3 * kinds + ancestors + 2

@@ -13,6 +13,7 @@ from kilauea.api.container_logs import LogSource
 from kilauea.api.container_streams import PodConnections
 from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.account_tokens import AccountTokens
+from kilauea.apiserver.budget_selectors import BudgetSelectors
 from kilauea.apiserver.heavy import Heavy
 from kilauea.apiserver.large_writes import LargeWrites
 from kilauea.apiserver.rbac.authorizer import Authorizer
@@ -80,6 +81,7 @@ class ServerState:
         sign: signs certificate requests with the authority of the cluster; None without one.
         accounts: the tokens of service accounts; None without a signing key.
         matches: a cache of the objects that watches select.
+        budget_selectors: a cache of the selectors of disruption budgets.
         heavy: runs work that can take long.
         large_writes: processes large writes outside the event loop; None to process them in it.
         components: the parts of the control plane in this process, by their names in ComponentStatuses.
@@ -101,6 +103,7 @@ class ServerState:
     accounts: AccountTokens | None = None
     sign: Callable[[bytes, Sequence[str], int, int], bytes] | None = None
     matches: Matches = field(default_factory=Matches)
+    budget_selectors: BudgetSelectors = field(default_factory=BudgetSelectors)
     heavy: Heavy
     large_writes: LargeWrites | None = None
     components: tuple[str, ...] = ("etcd-0",)

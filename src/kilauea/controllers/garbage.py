@@ -10,8 +10,7 @@ UID, if it exists, and all objects that name it as an owner.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kilauea.api.kinds import EVENTS
@@ -29,6 +28,7 @@ from kilauea.api.ports import (
     Reference,
     Resource,
     Single,
+    Steps,
     Together,
     View,
     key_of,
@@ -46,6 +46,8 @@ Each reconciliation of an object in a chain of owners follows the chain, and oth
 """
 AT_ONCE = 500
 """Number of dependents to process in one go, so that others have their turn: an owner may have a hundred thousand."""
+REFERENCES_AT_ONCE = 2000
+"""Number of their owner references, each of which is looked up and may become part of a patch."""
 MOST_ABSENT = 4000
 """Owners that do not exist and are taken out of an object at a time: each costs a request, and a client may name
 thousands."""
@@ -129,7 +131,7 @@ class GarbageCollector:
         DEFINED_KINDS,
     )
 
-    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome | Steps:
         """Reconcile the object with a UID and its dependents.
 
         An owner that does not wait for them is found by the reference of one of them.
@@ -145,44 +147,43 @@ class GarbageCollector:
             # Most owners exist, and one dependent shows that: a job may have thousands, which arrive one by one.
             if _is_there(view, kinds, uid, next(([Found(each, objs[0])] for each, objs in some if objs), [])):
                 return Outcome(itself) if itself else NOTHING
-            dependents, again = _dependents(view, kinds, uid)
-            collected = _collected(view, kinds, uid, dependents)
-            if again is not None and not collected:
-                collected, again = _collected(view, kinds, uid, _all_dependents(view, kinds, uid)), None
-            return Outcome([*itself, *collected], again)
-        namespace = owner.obj["metadata"].get("namespace", "")
-        if ORPHAN in _finalizers(owner.obj):
-            first = _founds((each, view.owned(each, uid, namespace, AT_ONCE)) for each in kinds)
-            part = list(islice(first, AT_ONCE))
-            return Outcome(_orphaned(owner, part), 0.0 if len(part) == AT_ONCE else None)
-        every = _founds((each, view.owned(each, uid, namespace)) for each in kinds)
-        dependents, again = _dependents(view, kinds, uid)
-        mine = [each for each in dependents if _may_depend(each, owner)]
-        if again is not None and not mine:
-            mine, again = [each for each in _all_dependents(view, kinds, uid) if _may_depend(each, owner)], None
-        return Outcome(_deleted_first(view, kinds, owner, mine, every), again)
+            return _collect(view, kinds, uid, itself)
+        return _orphan(view, kinds, owner) if ORPHAN in _finalizers(owner.obj) else _delete_first(view, kinds, owner)
 
 
-def _dependents(view: View, kinds: Sequence[Resource], uid: str) -> tuple[Sequence[Found], float | None]:
-    """The dependents to process now, up to a maximum, and the delay until the next reconciliation."""
-    owned = [(each, view.owned(each, uid, "", AT_ONCE + 1)) for each in kinds]
-    if sum(len(objs) for _, objs in owned) <= AT_ONCE:
-        return list(_founds(owned)), None
-    found: list[Found] = []
-    is_cut = False
-    for resource in (each for each, objs in owned if objs):
-        room = AT_ONCE - len(found)
-        is_cut |= room < view.count_indexed(resource, KEPT_FOR, uid)
-        found += [Found(resource, obj) for obj in view.indexed(resource, KEPT_FOR, uid)[:room]]
-    return found, 0.0 if is_cut else None
+def _parts(dependents: Iterable[Found]) -> Iterator[tuple[list[Found], float | None]]:
+    """Yield parts of some dependents, each with the delay until the next part: None for the last one."""
+    part: list[Found] = []
+    references = 0
+    for each in dependents:
+        if len(part) == AT_ONCE or references > REFERENCES_AT_ONCE:
+            yield part, 0.0
+            part, references = [], 0
+        part.append(each)
+        references += len(_owners(each.obj))
+    if part:
+        yield part, None
 
 
-def _all_dependents(view: View, kinds: Sequence[Resource], uid: str) -> list[Found]:
-    """Return all dependents, if there is nothing to do for those that would be processed first.
+def _kept(view: View, kinds: Sequence[Resource], uid: str) -> Iterator[Found]:
+    """Yield the dependents that are not being deleted."""
+    return _founds((each, view.indexed(each, KEPT_FOR, uid)) for each in kinds)
 
-    Any client can give objects the UID of an owner in another namespace, or of an unknown kind.
+
+def _collect(view: View, kinds: Sequence[Resource], uid: str, itself: Sequence[Operation]) -> Steps:
+    """Delete the first dependents of an owner that is missing, or let them forget it; the others follow in their turn.
+
+    If there is nothing to do for the first ones, all are processed in steps: any client can give objects the UID of an
+    owner in another namespace, or of an unknown kind.
     """
-    return list(_founds((each, view.owned(each, uid, "")) for each in kinds))
+    is_first = True
+    for part, again in _parts(_kept(view, kinds, uid)):
+        collected = _collected(view, kinds, uid, part)
+        if is_first and (collected or again is None):
+            return Outcome([*itself, *collected], again)
+        is_first = False
+        yield collected
+    return Outcome(itself)
 
 
 def _founds(owned: Iterable[tuple[Resource, Sequence[Obj]]]) -> Iterator[Found]:
@@ -277,41 +278,66 @@ def _stays(view: View, by_kind: Mapping[tuple[str, str], Resource], obj: Obj) ->
     return False
 
 
-def _deleted_first(
-    view: View, kinds: Sequence[Resource], owner: Found, dependents: Sequence[Found], every: Iterable[Found]
-) -> Sequence[Operation]:
-    """Delete dependents of an owner; release it when none of `every` that blocks it is left.
+def _delete_first(view: View, kinds: Sequence[Resource], owner: Found) -> Steps:
+    """Delete dependents of an owner that waits for them, and release it when none that blocks it is left.
 
-    Dependents with another owner lose the reference instead. Those that are also its ancestors wait for it in turn, so
-    they do not block it.
+    Dependents with another owner lose the reference instead. They are processed as in `_collect`.
     """
     uid = uid_of(owner.obj)
-    ancestors: set[str] | None = None
     by_kind = {(each.group, each.kind): each for each in kinds}
-    chains: list[Sequence[Single]] = [
-        [_disowned(each, {uid}) if _stays(view, by_kind, each.obj) else _deleted(each, "Foreground")]
-        for each in dependents
-        if not is_going(each.obj)
-    ]
-    blocked = False
-    for each in every:
-        if any(reference["uid"] == uid and reference.get("blockOwnerDeletion") for reference in _owners(each.obj)):
-            if is_going(each.obj):
-                ancestors = _ancestors(view, by_kind, owner.obj) if ancestors is None else ancestors
-                blocked = uid_of(each.obj) not in ancestors
-            else:
-                blocked = True
-        if blocked:
+    operations: Sequence[Operation] = ()
+    later: float | None = None
+    is_first = True
+    for part, again in _parts(_kept(view, kinds, uid)):
+        chains: list[Sequence[Single]] = [
+            [_disowned(each, {uid}) if _stays(view, by_kind, each.obj) else _deleted(each, "Foreground")]
+            for each in part
+            if _may_depend(each, owner) and not is_going(each.obj)
+        ]
+        operations = [Together(chains)] if chains else ()
+        if is_first and chains:
+            later = again
             break
+        is_first = False
+        yield operations
+        operations = ()
+    blocked = yield from _is_blocked(view, kinds, owner)
     released = [] if blocked else without_finalizer(owner.resource, owner.obj, FOREGROUND)
-    return [*([Together(chains)] if chains else []), *released]
+    return Outcome([*operations, *released], later)
 
 
-def _orphaned(owner: Found, dependents: Sequence[Found]) -> Sequence[Operation]:
-    """Remove the owner from its dependents, then release it if no more dependents can be left."""
-    chains = [[_disowned(each, {uid_of(owner.obj)})] for each in dependents]
-    released = without_finalizer(owner.resource, owner.obj, ORPHAN) if len(dependents) < AT_ONCE else []
-    return [*([Together(chains)] if chains else []), *released]
+def _is_blocked(view: View, kinds: Sequence[Resource], owner: Found) -> Generator[Sequence[Operation], None, bool]:
+    """Return True if an owner must wait for one of its dependents, after reading them in steps.
+
+    Dependents that are also its ancestors wait for it in turn, so they do not block it.
+    """
+    uid, namespace = uid_of(owner.obj), owner.obj["metadata"].get("namespace", "")
+    by_kind = {(each.group, each.kind): each for each in kinds}
+    ancestors: set[str] | None = None
+    for part, again in _parts(_founds((each, view.owned(each, uid, namespace)) for each in kinds)):
+        for each in part:
+            if not any(
+                reference["uid"] == uid and reference.get("blockOwnerDeletion") for reference in _owners(each.obj)
+            ):
+                continue
+            if is_going(each.obj) and ancestors is None:
+                ancestors = _ancestors(view, by_kind, owner.obj)
+            if ancestors is None or not is_going(each.obj) or uid_of(each.obj) not in ancestors:
+                return True
+        if again is not None:
+            yield ()
+    return False
+
+
+def _orphan(view: View, kinds: Sequence[Resource], owner: Found) -> Steps:
+    """Remove an owner from its first dependents, and release it after the last ones."""
+    uid, namespace = uid_of(owner.obj), owner.obj["metadata"].get("namespace", "")
+    every = _founds((each, view.owned(each, uid, namespace)) for each in kinds)
+    for part, again in _parts(every):
+        yield [Together([[_disowned(each, {uid})] for each in part])]
+        if again is not None:
+            return Outcome((), again)
+    return Outcome(without_finalizer(owner.resource, owner.obj, ORPHAN))
 
 
 def _policy(obj: Obj) -> Propagation:

@@ -795,6 +795,37 @@ def test_the_operations_of_each_step_are_carried_out_before_the_next_and_others_
     assert seen == [["first"], ["first", "third"]]
 
 
+def test_the_steps_of_many_keys_and_controllers_leave_half_of_the_time_to_others() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, VirtualLoop)
+            left = 2 * 3 * len(NAMES)
+
+            def steps() -> Steps:
+                nonlocal left
+                for _ in range(3):
+                    loop.seconds += 0.5
+                    left -= 1
+                    yield ()
+                return Outcome()
+
+            drive(world, Calls(lambda key, view, now: steps()), Calls(lambda key, view, now: steps()), concurrency=8)
+            await asyncio.gather(*(make(world, name) for name in NAMES))
+            begin = before = loop.time()
+            slowest = 0.0
+            while left > 0:
+                await asyncio.sleep(0.01)
+                before, slowest = loop.time(), max(slowest, loop.time() - before)
+            assert slowest < 0.6, "it waited for the steps of several keys"
+            assert loop.time() - begin == pytest.approx(2 * 2 * 3 * len(NAMES) * 0.5, abs=3), (
+                "each is followed by a rest"
+            )
+
+        world.run(test())
+
+
 def test_a_key_that_is_refused_again_and_again_is_logged_less_and_less_often(caplog: pytest.LogCaptureFixture) -> None:
     with virtual_api(1) as world:
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-import msgspec
-
-from kilauea.api.meta import LabelSelector
-from kilauea.api.selectors import matches, selector_of
+from kilauea.api.selectors import matches
 from kilauea.apiserver import status
 from kilauea.apiserver.negotiation import header_of
 from kilauea.apiserver.patch import track_update
@@ -18,12 +15,14 @@ from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.delete_options import DeleteOptions, delete_options
 from kilauea.apiserver.rest.deleting import check_preconditions, delete_object
 from kilauea.apiserver.rest.dynamic import ask_dynamically
+from kilauea.apiserver.rest.listing import TURN
 from kilauea.apiserver.rest.objects import decode, encode, metadata_of
 from kilauea.apiserver.rest.pods import change_pod, pod_call
 from kilauea.apiserver.rest.update import TRIES
 from kilauea.apiserver.schema import builtin_schema
 from kilauea.apiserver.status import ApiFault, Cause
 from kilauea.apiserver.storage import Conflict, Stored
+from kilauea.apiserver.turns import TimeSlice
 
 MOST_DISRUPTED = 2000
 """Pods that a budget records as evicted but not yet deleted."""
@@ -113,7 +112,7 @@ async def _take_from_budget(call: Call, pod: Object, dry_run: bool) -> bool:
     if phase in ("Pending", ""):
         return True
     for _ in range(TRIES):
-        budgets = _budgets_of(call, pod)
+        budgets = await _budgets_of(call, pod)
         if not budgets:
             return False
         if len(budgets) > 1:
@@ -139,30 +138,21 @@ async def _take_from_budget(call: Call, pod: Object, dry_run: bool) -> bool:
     raise call.conflict()
 
 
-def _budgets_of(call: Call, pod: Object) -> list[Stored]:
-    """Return the disruption budgets whose selector matches a pod."""
+async def _budgets_of(call: Call, pod: Object) -> list[Stored]:
+    """Return the disruption budgets whose selector matches a pod, and no more than two, as two are too many."""
     page = call.backend.store.list(f"/policy/poddisruptionbudgets/{call.namespace}/")
     labels = pod["metadata"].get("labels") or {}
-    return [each for each in page.items if _selects(_selector_in(each.value).spec.selector, labels)]
-
-
-class _Spec(msgspec.Struct):
-    selector: LabelSelector | None = None
-
-
-class _Budget(msgspec.Struct):
-    """The part of a budget that is read for all budgets of a namespace, of which there may be thousands."""
-
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-
-
-_selector_in = msgspec.json.Decoder(_Budget).decode
-
-
-def _selects(selector: LabelSelector | None, labels: dict[str, str]) -> bool:
-    if selector is None or selector.match_expressions:
-        return matches(selector_of(selector), labels)
-    return (selector.match_labels or {}).items() <= labels.items()
+    selector_of = call.backend.budget_selectors.of
+    time_slice = TimeSlice(call.pause, TURN)
+    found: list[Stored] = []
+    for each in page.items:
+        if time_slice.is_over(each.length):
+            await time_slice.renew()
+        if matches(selector_of(each), labels):
+            found.append(each)
+            if len(found) > 1:
+                break
+    return found
 
 
 def _is_unready(pod: Object) -> bool:

@@ -20,6 +20,7 @@ from kilauea.api.ports import (
     Key,
     Obj,
     Patch,
+    Reference,
     Remaining,
     Replace,
     Resource,
@@ -29,6 +30,8 @@ from kilauea.client.rest import version_of
 
 CONFIRMED_AT_ONCE = 50
 """Number of objects to request before other tasks may run: requests to a server in this process do not wait."""
+MOST_ABSENT = 10_000
+"""Number of absent objects that are remembered; then all are forgotten."""
 COUNTED_AT_ONCE = 500
 """Number of objects whose finalizers are counted before other tasks may run."""
 LOOKED_AT_A_SECOND = 1000
@@ -84,20 +87,21 @@ class NotYet(Exception):
         self.trace = trace
 
 
-async def carry_out(api: Api, operation: Action, manager: str) -> Trace | None:
+async def carry_out(api: Api, operation: Action, manager: str, absent: set[Reference] | None = None) -> Trace | None:
     """Carry out an operation, and return its trace; None if no watch will show it.
 
     Args:
         api: the cluster.
         operation: the operation; it succeeds if the object already exists, or is already gone.
         manager: field manager of patches of the type `apply`.
+        absent: objects that were found not to exist; with their UIDs, they never will again.
 
     Raises:
         ApiError: it failed; a Conflict if the object does not have the version of the operation.
         NotYet: objects that should be gone first still exist.
     """
     if isinstance(operation, Confirm):
-        await _confirm(api, operation)
+        await _confirm(api, operation, set() if absent is None else absent)
         return None
     if isinstance(operation, Empty):
         await _empty(api, operation, manager)
@@ -162,18 +166,24 @@ async def _replace(api: Api, operation: Replace) -> Written | None:
     return written(operation.resource, made)
 
 
-async def _confirm(api: Api, operation: Confirm) -> None:
-    for number, (resource, key, uid) in enumerate(operation.absent, 1):
+async def _confirm(api: Api, operation: Confirm, known: set[Reference]) -> None:
+    unknown = [each for each in operation.absent if each not in known]
+    for number, reference in enumerate(unknown, 1):
         if number % CONFIRMED_AT_ONCE == 0:
             await asyncio.sleep(0)
+        resource, key, uid = reference
         try:
             found = await api.get(resource, key)
         except ApiError as error:
             if error.code != 404:
                 raise
-            continue
-        if uid in ("", found["metadata"]["uid"]):
-            raise ApiError(409, "Conflict", f"{resource.plural} {key} exists")
+        else:
+            if uid in ("", found["metadata"]["uid"]):
+                raise ApiError(409, "Conflict", f"{resource.plural} {key} exists")
+        if uid:
+            if len(known) >= MOST_ABSENT:
+                known.clear()
+            known.add(reference)
 
 
 async def _empty(api: Api, operation: Empty, manager: str) -> None:

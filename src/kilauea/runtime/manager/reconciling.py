@@ -38,6 +38,7 @@ from kilauea.api.ports import (
     Outcome,
     Patch,
     Record,
+    Reference,
     Resource,
     Single,
     Steps,
@@ -124,6 +125,8 @@ class ControllerWorker:
         self.controller = controller
         self.queue = WorkQueue(places, self._rest)
         self.failures: dict[Key, int] = {}
+        self.stepping = asyncio.Lock()
+        """Held while a key of the controller waits for its step, and during the step."""
         self._rests = rests
         self._clock = clock
         self._namespaces: dict[str, int] = {}
@@ -193,6 +196,12 @@ class Driver:
         self._concurrency = concurrency
         self._tell_failure = failed
         self._spare = SIDE_BY_SIDE
+        self._absent: set[Reference] = set()
+        """Objects that do not exist: many dependents can have the same missing owners."""
+        self._stepping = asyncio.Lock()
+        """Held during a step of a key, and before it until others have had their time."""
+        self._next_step = 0
+        """Monotonic time of the next step: those of all keys together leave half of the time to others."""
         self._rests_until = 0
         """Monotonic time before which no key that takes long is reconciled."""
         self._timers: Timers[_Moment | _RestOver] = Timers(clock, self._due)
@@ -343,24 +352,32 @@ class Driver:
         return outcome.foreseen
 
     async def _in_steps(self, worker: ControllerWorker, key: Key, steps: Steps, traces: list[Trace]) -> Outcome:
-        """Run the steps in order, and rest after each for as long as it took."""
+        """Run the steps in order, taking turns with those of other keys."""
         failures: list[ApiError] = []
         while True:
-            started = self._clock.monotonic()
-            try:
-                operations = next(steps)
-            except StopIteration as end:
-                if failures:
-                    _raise_first(failures)
-                outcome: Outcome = end.value
-                return outcome
-            took = self._clock.monotonic() - started
-            self._took(worker, key, took)
+            async with worker.stepping, self._stepping:  # controllers take turns, however many keys each has
+                started = await self._rested()
+                try:
+                    operations = next(steps)
+                except StopIteration as end:
+                    if failures:
+                        _raise_first(failures)
+                    outcome: Outcome = end.value
+                    return outcome
+                finally:
+                    ended = self._clock.monotonic()
+                    self._took(worker, key, ended - started)
+                    self._next_step = ended + min(ended - started, LONGEST_REST)
             try:
                 await self._chain(worker.controller.name, operations, traces)
             except ApiError as error:
                 failures.append(error)
-            await self._clock.sleep(took / SECOND)
+
+    async def _rested(self) -> int:
+        """Wait until others have had as much time as the last step took, and return the monotonic time."""
+        while (now := self._clock.monotonic()) < self._next_step:
+            await self._clock.sleep((self._next_step - now) / SECOND)
+        return now
 
     def _took(self, worker: ControllerWorker, key: Key, micros: int) -> None:
         """Let keys rest after work that took long."""
@@ -439,7 +456,7 @@ class Driver:
             self._record(name, operation)
             return None
         try:
-            return await carry_out(self._api, operation, name)
+            return await carry_out(self._api, operation, name, self._absent)
         except ApiError as error:
             error.add_note(told(operation))
             event = self._event_of(operation, error)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kilauea.api.kinds import AUTOSCALERS, DEPLOYMENTS, PODS
-from kilauea.api.ports import Key, Obj
+from kilauea.api.ports import Key, Obj, finished
+from kilauea.api.times import SECOND
 from kilauea.api.usage import CPU_USAGE
 from kilauea.controllers import autoscalers
 from kilauea.controllers.autoscalers import AutoscalerController
@@ -224,3 +225,43 @@ def test_pods_are_read_once_and_in_steps_however_many_metrics_ask(
     assert read == ["p0", "p1", "p2", "p3"]
     cluster.settle()
     assert replicas(cluster) == 8
+
+
+def test_the_autoscalers_of_a_namespace_share_what_was_read_for_one_of_them(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(autoscalers, "READ_PER_STEP", 2)
+    reads = 0
+
+    def is_noted(pod: Obj) -> bool:
+        nonlocal reads
+        reads += 1
+        return is_ready(pod)
+
+    monkeypatch.setattr(autoscalers, "is_ready", is_noted)
+    workload(cluster, 4, "160m")
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    for name in ("a", "b"):
+        cluster.create(
+            AUTOSCALERS, {"metadata": {"name": name}, "spec": {"maxReplicas": 9, "scaleTargetRef": reference}}
+        )
+    cluster.refresh()
+    controller, now = AutoscalerController(), cluster.api.now
+
+    def reconciled(name: str, after: int = 0) -> Any:
+        return controller.reconcile(Key("default", name), cluster.cache, now + after * SECOND)
+
+    first = reconciled("a")
+    next(first)
+    assert finished(reconciled("b")).again == autoscalers.READ_SOON, "the first one is still reading"
+    finished(first)
+    assert finished(reconciled("b", after=4)).operations
+    assert reads == 4
+    finished(reconciled("b", after=6))
+    assert reads == 8
+    finished(reconciled("b", after=-60))  # the clock was set back
+    assert reads == 12
+    given_up = reconciled("a", after=60)
+    next(given_up)
+    given_up.close()
+    assert finished(reconciled("b", after=60)).operations, "a reconciliation that ended early holds up no other"

@@ -7,7 +7,9 @@ Metrics other than those of resources are not available, which is reported in th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kilauea.api.kinds import (
@@ -37,6 +39,11 @@ from kilauea.controllers.pods import READ_PER_STEP, is_finished, is_ready
 
 PERIOD = 15.0
 """Seconds between two reconciliations."""
+FRESH = 5 * SECOND
+"""Microseconds for which the usage of a namespace that was read for one autoscaler serves the others: without that, a
+thousand of them would read all pods a thousand times. A metrics server measures every 15 seconds."""
+READ_SOON = 0.5
+"""Seconds after which an autoscaler returns while the usage of its namespace is being read for another one."""
 TOLERANCE = 0.1
 DOWN_WINDOW = 300
 """Seconds after a change during which replicas are not reduced, unless the autoscaler sets another time."""
@@ -76,6 +83,12 @@ class AutoscalerController:
         *(Interest(resource, no_keys) for resource in (*SCALED, PODS)),
     )
 
+    def __init__(self) -> None:
+        self._usage: dict[str, NamespaceUsage] = {}
+        """By namespace; the oldest is first."""
+        self._reading: set[str] = set()
+        """Namespaces whose pods are being read."""
+
     def reconcile(self, key: Key, view: View, now: int) -> Steps:
         """Scale the workload of an autoscaler, and write its status."""
         scaler = view.get(AUTOSCALERS, key)
@@ -89,8 +102,25 @@ class AutoscalerController:
             message = f"the HPA controller was unable to get the target's current scale: {named}"
             broken = [("AbleToScale", "False", "FailedGetScale", message)]
             return Outcome(_write(scaler, {}, broken, now), PERIOD)
-        pods = yield from _usage_of(view, target)
-        return Outcome(_scale(scaler, resource, target, pods, now), PERIOD)
+        usage = self._usage.get(key.namespace)
+        if usage is None or not usage.is_fresh(now):
+            if key.namespace in self._reading:
+                return Outcome(again=READ_SOON)
+            usage = yield from self._read(key.namespace, view, now)
+        return Outcome(_scale(scaler, resource, target, usage.selected(target), now), PERIOD)
+
+    def _read(self, namespace: str, view: View, now: int) -> Generator[Sequence[Operation], None, NamespaceUsage]:
+        """Read the usage of a namespace, and forget those that are out of date."""
+        self._reading.add(namespace)
+        try:
+            usage = yield from _usage_of(view, namespace, now)
+        finally:
+            self._reading.discard(namespace)
+        self._usage.pop(namespace, None)
+        while self._usage and not (oldest := next(iter(self._usage.values()))).is_fresh(now):
+            del self._usage[oldest.namespace]
+        self._usage[namespace] = usage
+        return usage
 
 
 def _scale(scaler: Obj, resource: Resource, target: Obj, pods: PodUsage, now: int) -> list[Operation]:
@@ -166,42 +196,93 @@ def _key(obj: Obj) -> Key:
     return Key(obj["metadata"]["namespace"], obj["metadata"]["name"])
 
 
-class PodUsage(NamedTuple):
-    """The usage of the pods of a workload, read once for all metrics.
+@dataclass(slots=True)
+class PodUsage:
+    """The usage of some pods.
 
     Attributes:
         pods: running pods that are not being deleted.
         ready: number of these that are ready; the sums include only these.
         used: amounts by resource.
-        requested: amounts by resource; 0 if a container has no request.
+        requested: amounts by resource.
+        unrequested: resources that a container of a ready pod does not request.
     """
 
-    pods: int
-    ready: int
-    used: Mapping[str, int]
-    requested: Mapping[str, int]
+    pods: int = 0
+    ready: int = 0
+    used: Counter[str] = field(default_factory=Counter)
+    requested: Counter[str] = field(default_factory=Counter)
+    unrequested: set[str] = field(default_factory=set)
+
+    def add(self, pod: Obj) -> None:
+        """Add a pod."""
+        self.pods += 1
+        if is_ready(pod):
+            self.ready += 1
+            usage = total_usage(container_usage(pod))
+            for name in METERED:
+                self.used[name] += usage[name]
+                requested = _requested(pod, name)
+                self.requested[name] += requested
+                if not requested:
+                    self.unrequested.add(name)
+
+    def add_all(self, other: PodUsage) -> None:
+        """Add other pods."""
+        self.pods += other.pods
+        self.ready += other.ready
+        self.used.update(other.used)
+        self.requested.update(other.requested)
+        self.unrequested |= other.unrequested
 
 
-def _usage_of(view: View, target: Obj) -> Generator[Sequence[Operation], None, PodUsage]:
-    """Read the pods of a workload, in steps as in `kilauea.api.ports.Steps`."""
-    selector = spec_of(target).get("selector") or {}
-    if not selector.keys() & {"matchLabels", "matchExpressions"}:
-        selector = {"matchLabels": selector}
-    selected = matcher(selector)
-    pods, ready = 0, 0
-    used, requested = dict.fromkeys(METERED, 0), {name: list[int]() for name in METERED}
-    for number, pod in enumerate(view.list(PODS, target["metadata"]["namespace"]), 1):
-        if selected(labels_of(pod)) and not is_going(pod) and not is_finished(pod):
-            pods += 1
-            if is_ready(pod):
-                ready += 1
-                usage = total_usage(container_usage(pod))
-                for name in METERED:
-                    used[name] += usage[name]
-                    requested[name].append(_requested(pod, name))
+class NamespaceUsage:
+    """The usage of the pods of a namespace, by their labels, which the pods of a workload mostly share.
+
+    Args:
+        namespace: the namespace.
+        read: the time at which it is read.
+    """
+
+    def __init__(self, namespace: str, read: int) -> None:
+        self.namespace = namespace
+        self._read = read
+        self._by_labels: dict[frozenset[tuple[str, str]], tuple[Mapping[str, str], PodUsage]] = {}
+
+    def is_fresh(self, now: int) -> bool:
+        """Return True if it has been read a short time ago."""
+        return 0 <= now - self._read < FRESH
+
+    def add(self, pod: Obj) -> None:
+        """Add a pod that has not ended."""
+        labels = labels_of(pod)
+        group = frozenset(labels.items())
+        if group not in self._by_labels:
+            self._by_labels[group] = labels, PodUsage()
+        self._by_labels[group][1].add(pod)
+
+    def selected(self, target: Obj) -> PodUsage:
+        """Return the usage of the pods that a workload selects."""
+        selector = spec_of(target).get("selector") or {}
+        if not selector.keys() & {"matchLabels", "matchExpressions"}:
+            selector = {"matchLabels": selector}
+        selects = matcher(selector)
+        found = PodUsage()
+        for labels, usage in self._by_labels.values():
+            if selects(labels):
+                found.add_all(usage)
+        return found
+
+
+def _usage_of(view: View, namespace: str, now: int) -> Generator[Sequence[Operation], None, NamespaceUsage]:
+    """Read the pods of a namespace, in steps as in `kilauea.api.ports.Steps`."""
+    usage = NamespaceUsage(namespace, now)
+    for number, pod in enumerate(view.list(PODS, namespace), 1):
+        if not is_going(pod) and not is_finished(pod):
+            usage.add(pod)
         if number % READ_PER_STEP == 0:
             yield ()
-    return PodUsage(pods, ready, used, {name: sum(each) if all(each) else 0 for name, each in requested.items()})
+    return usage
 
 
 # --- metrics
@@ -234,7 +315,7 @@ def _wish(metric: Mapping[str, Any], pods: PodUsage, current: int, namespace: st
     name, target = source["name"], source["target"]
     if not pods.ready:
         return Wish(None, None, "FailedGetResourceMetric", f"no ready pods to read {name} of")
-    used, requested = pods.used[name], pods.requested[name]
+    used, requested = pods.used[name], 0 if name in pods.unrequested else pods.requested[name]
     shown: dict[str, Any] = {"averageValue": usage_texts({"cpu": 0, "memory": 0, name: used // pods.ready})[name]}
     if target.get("averageUtilization") is None:
         ratio = used / pods.ready / max(1, amount(name, target.get("averageValue", "1")))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 
 import msgspec
 
@@ -40,6 +40,7 @@ LAST_BOOKMARK_FROM = 2.0
 RETRY_SECONDS = 1.0
 """Seconds until a watch retries to get a worker, if too many requests of its user wait for one."""
 _END_OF_INITIAL = "k8s.io/initial-events-end"
+_NOT_COUNTED = nullcontext()
 
 
 async def watch(call: Call) -> WatchStream:
@@ -151,10 +152,12 @@ async def _events(
                 continue
             if watcher.is_behind:
                 await call.pause()
+            await _room(call)
             events = await _served(call, events)
             if len(events) == 1:
                 if (frame := frames.event(events[0])) is not None:
-                    yield [frame]
+                    with _sending(call, len(frame.object)):
+                        yield [frame]
                 continue
             made = (frame for frame in map(frames.event, events) if frame is not None)
             async with aclosing(_batched(call, made)) as batches:
@@ -184,15 +187,30 @@ async def _batched(call: Call, frames: Iterable[Frame]) -> AsyncGenerator[Sequen
     """
     pending: list[Frame] = []
     size, time_slice = 0, TimeSlice(call.pause, TURN)
+    await _room(call)
     for frame in frames:
         pending.append(frame)
         size += len(frame.object)
         if size >= CHUNK or time_slice.is_over(len(frame.object)):
-            yield pending
+            with _sending(call, size):
+                yield pending
             pending, size = [], 0
             await time_slice.renew()
+            await _room(call)
     if pending:
-        yield pending
+        with _sending(call, size):
+            yield pending
+
+
+async def _room(call: Call) -> None:
+    """Wait while clients of the tenant have too much that they do not read; components of this process always read."""
+    if not call.request.is_ours and call.backend.unsent.is_full(call.user.tenant):
+        await call.backend.unsent.room(call.user.tenant)
+
+
+def _sending(call: Call, size: int) -> AbstractContextManager[None]:
+    """Count a batch until the next one is requested."""
+    return _NOT_COUNTED if call.request.is_ours else call.backend.unsent.sending(call.user.tenant, size)
 
 
 class _Frames:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
+from kilauea.apiserver.dynamic.remote import Target
 from kilauea.apiserver.request import make_request
 from support.api_core import ADMIN, MAPS, PODS, Api, causes
 
@@ -397,3 +399,43 @@ def test_a_key_that_is_applied_twice_is_told_of_as_asked(api: Api, filling: byte
     assert AGAIN.replace('"', '\\"') in warned.headers["Warning"]
     ignored = api.ask("PATCH", f"{path}&fieldValidation=Ignore", TWICE + filling, content_type=form)
     assert "Warning" not in ignored.headers
+
+
+class WhileAsked:
+    """A webhook that allows each object, after a request that a test sends meanwhile."""
+
+    def __init__(self) -> None:
+        self.meanwhile: Awaitable[Any] | None = None
+
+    async def post(self, target: Target, body: bytes, seconds: float) -> bytes:
+        """Answer a review."""
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            assert (await meanwhile).status == 201
+        review = json.loads(body)
+        return json.dumps({**review, "response": {"uid": review["request"]["uid"], "allowed": True}}).encode()
+
+
+@pytest.mark.parametrize("second", [APPLY, "application/json"])
+def test_a_client_that_applies_a_new_object_while_another_one_creates_it_changes_it(second: str) -> None:
+    hook = WhileAsked()
+    api = Api(remote=hook)
+    rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+    client = {"url": "https://example.com/"}
+    about = {"name": "a.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"]}
+    webhooks = [{**about, "rules": [rule], "clientConfig": client}]
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    api.good("POST", path, {"metadata": {"name": "a"}, "webhooks": webhooks})
+
+    def request(form: str, manager: str) -> Any:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {manager: "x"}}
+        method, name = ("PATCH", "/m") if form == APPLY else ("POST", "")
+        path = f"{MAPS}{name}?fieldManager={manager}"
+        return api.server.handle(make_request(method, path, {"content-type": form}, json.dumps(body).encode(), ADMIN))
+
+    hook.meanwhile = request(second, "two")
+    answer = api.run(request(APPLY, "one"))
+    assert (answer.status, api.good("GET", f"{MAPS}/m")["data"]) == (200, {"one": "x", "two": "x"})
+    managers = api.good("GET", f"{MAPS}/m")["metadata"]["managedFields"]
+    assert {each["manager"] for each in managers} == {"one", "two"}
+    api.close()

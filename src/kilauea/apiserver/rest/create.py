@@ -46,6 +46,16 @@ async def create(call: Call) -> ApiResponse:
     return object_response(call, value, 201)
 
 
+async def create_if_missing(call: Call, obj: Object, *, track: bool = True) -> bytes | None:
+    """Create an object as `create_object` does; return None if another request has created it meanwhile."""
+    try:
+        return await create_object(call, obj, track=track)
+    except status.ApiFault as fault:
+        if fault.reason != "AlreadyExists" or call.backend.store.get(call.key) is None:
+            raise
+        return None
+
+
 async def create_object(call: Call, obj: Object, *, track: bool = True) -> bytes:
     """Store a new object and return its bytes. The object is changed in place.
 

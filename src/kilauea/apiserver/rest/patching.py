@@ -29,7 +29,7 @@ from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.answers import object_response
 from kilauea.apiserver.rest.body import check_kind, kind_problem, media_type, strip
 from kilauea.apiserver.rest.call import Call, Object
-from kilauea.apiserver.rest.create import create_object
+from kilauea.apiserver.rest.create import create_if_missing
 from kilauea.apiserver.rest.objects import decode, metadata_of, unowned_fields
 from kilauea.apiserver.rest.renewal import renew
 from kilauea.apiserver.rest.update import change_object, check_body_name
@@ -269,7 +269,9 @@ async def _apply(call: Call) -> ApiResponse:
             message = f"the provided object specified uid {metadata['uid']}, and no existing object was found"
             raise call.conflict(f"uid mismatch: {message}")
         check_body_name(call, obj)
-        return object_response(call, await create_object(call, obj, track=False), 201)
+        created = await create_if_missing(call, obj, track=False)
+        if created is not None:
+            return object_response(call, created, 201)
     return object_response(call, await change_object(call, lambda obj: _applied(call, obj, applied), track=False))
 
 

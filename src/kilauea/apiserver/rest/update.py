@@ -17,7 +17,7 @@ from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.answers import object_response
 from kilauea.apiserver.rest.body import read_object
 from kilauea.apiserver.rest.call import Call, Object
-from kilauea.apiserver.rest.create import create_object
+from kilauea.apiserver.rest.create import create_if_missing
 from kilauea.apiserver.rest.dynamic import mutate_dynamically, validate_dynamically
 from kilauea.apiserver.rest.objects import (
     check_changed_metadata,
@@ -53,7 +53,9 @@ async def update(call: Call) -> ApiResponse:
     body, text = await call.aside(_read, call)
     exists = call.backend.store.get(call.key) is not None
     if not exists and call.resource.strategy.create_on_update and call.subresource is None:
-        return object_response(call, await create_object(call, body), 201)
+        created = await create_if_missing(call, body)
+        if created is not None:
+            return object_response(call, created, 201)
     value = await change_object(call, lambda _: decode(text), whole=True)
     return object_response(call, value)
 

@@ -10,6 +10,7 @@ import pytest
 
 from kilauea.api.kinds import PODS
 from kilauea.api.ports import LARGEST_DECODED, Key, Obj, Seen
+from kilauea.client import indexer as kept_indexer
 from kilauea.client import kept
 from kilauea.client.indexer import Indexer
 
@@ -85,6 +86,40 @@ def test_a_large_object_is_decoded_each_time(held: bool) -> None:
     first, again = (indexer.get(Key("default", "pod-0001")) for _ in range(2))
     assert first == again == large
     assert first is not again
+
+
+@pytest.mark.parametrize("fields", [None, ["metadata.finalizers"]])
+def test_the_head_of_a_large_object_is_kept_until_it_changes(fields: list[str] | None) -> None:
+    indexer = Indexer(PODS, fields)
+    key = Key("default", "pod-0001")
+    assert indexer.head(key) is None
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u"}
+    large = pod(1, hostname="x" * LARGEST_DECODED)
+    large["metadata"] |= {"ownerReferences": [owner], "labels": {"a": "b"}}
+    indexer.on_events([Seen("ADDED", stored(large), "1")])
+    head = indexer.head(key)
+    assert head == {"metadata": {"name": "pod-0001", "namespace": "default", "uid": "1", "ownerReferences": [owner]}}
+    assert indexer.head(key) is head
+    large["metadata"] |= {"finalizers": ["a/b"], "resourceVersion": "2"}
+    indexer.on_events([Seen("MODIFIED", stored(large), "2")])
+    assert indexer.head(key) == {"metadata": {**head["metadata"], "finalizers": ["a/b"]}}
+    indexer.on_relist([stored(pod(1, version=3))], "3")
+    assert indexer.head(key) == {"metadata": {"name": "pod-0001", "namespace": "default", "uid": "1"}}
+    indexer.on_events([Seen("DELETED", stored(pod(1, version=3)), "4")])
+    assert indexer.head(key) is None
+
+
+def test_few_heads_are_kept_and_no_large_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_indexer, "MOST_HEADS", 2)
+    indexer = Indexer(PODS)
+    pods = [pod(number) for number in range(4)]
+    pods[3]["metadata"]["finalizers"] = ["a/" + "b" * 5000]
+    indexer.on_events([Seen("ADDED", stored(each), "1") for each in pods])
+    keys = [Key("default", f"pod-{number:04}") for number in range(4)]
+    first = [indexer.head(key) for key in keys]
+    again = [indexer.head(key) for key in reversed(keys)][::-1]
+    assert first == again
+    assert [one is other for one, other in zip(first, again, strict=True)] == [False, True, True, False]
 
 
 def test_objects_of_an_index_are_counted_without_a_look_at_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -497,6 +497,8 @@ def test_one_dependent_tells_that_the_owner_of_thousands_is_there() -> None:
         def get(self, resource: Resource, key: Key) -> Obj | None:
             return owner if (resource, key) == (CONFIG_MAPS, Key("default", "owner")) else None
 
+        head = get
+
         def owned(self, resource: Resource, uid: str, namespace: str, most: int | None = None) -> Sequence[Obj]:
             return pods if resource == PODS_KIND else ()
 

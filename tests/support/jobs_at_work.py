@@ -69,6 +69,9 @@ class JobWorld:
     def get(self, resource: Resource, key: Key) -> Obj | None:
         return self._objects.get(resource, {}).get(key)
 
+    def head(self, resource: Resource, key: Key) -> Obj | None:
+        return self.get(resource, key)
+
     def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:
         found = sorted(self._objects.get(resource, {}).items())
         return [obj for key, obj in found if not namespace or key.namespace == namespace]

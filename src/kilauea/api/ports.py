@@ -227,12 +227,19 @@ class Api(Protocol):
 
 # --- controllers
 
+HEAD = ("name", "namespace", "uid", "deletionTimestamp", "finalizers", "ownerReferences")
+"""The metadata that relates an object to its owners and dependents."""
+
 
 class View(Protocol):
     """Cached objects of the kinds that a controller watches, without their `managedFields`."""
 
     def get(self, resource: Resource, key: Key) -> Obj | None:
         """Return one object."""
+        ...
+
+    def head(self, resource: Resource, key: Key) -> Obj | None:
+        """Return an object with only the part of its metadata in `HEAD`, as it may be large and looked up often."""
         ...
 
     def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:

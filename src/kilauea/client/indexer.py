@@ -10,6 +10,7 @@ import msgspec
 
 from kilauea.api.aggregates import Aggregates
 from kilauea.api.ports import (
+    HEAD,
     Aggregate,
     Aggregation,
     Holder,
@@ -31,6 +32,8 @@ Listener = Callable[[Obj | None, Obj | None], None]
 """Called with a change: the object before and after, None if it did not exist."""
 
 _OWNERS = "owners"
+MOST_HEADS, LARGEST_HEAD = 500, 4096
+"""Number of objects of a kind whose heads are kept, and bytes up to which they are."""
 
 
 class Indexer:
@@ -58,6 +61,7 @@ class Indexer:
         self.listeners: list[Listener] = []
         self.progress: list[Callable[[Indexer], None]] = []
         self._order: list[Key] = []
+        self._heads: dict[Key, Obj] = {}
         self._indexes = {_OWNERS: Index(owners)}
         self._aggregates: dict[str, Aggregates] = {}
 
@@ -69,6 +73,17 @@ class Indexer:
     def get(self, key: Key) -> Obj | None:
         """Return one object."""
         return self._objects.get(key)
+
+    def head(self, key: Key) -> Obj | None:
+        """Return an object with only the part of its metadata in `HEAD`; those used last are kept in this form."""
+        head = self._heads.get(key)
+        if head is None and (obj := self._objects.get(key)) is not None:
+            head = {"metadata": {name: obj["metadata"][name] for name in HEAD if name in obj["metadata"]}}
+            if len(msgspec.json.encode(head)) <= LARGEST_HEAD:
+                if len(self._heads) >= MOST_HEADS:
+                    del self._heads[next(iter(self._heads))]
+                self._heads[key] = head
+        return head
 
     def all(self, namespace: str = "") -> Sequence[Obj]:
         """Return all objects, or those in a namespace, ordered by key."""
@@ -216,6 +231,7 @@ class Indexer:
             key = self._skimmed(text)
         except msgspec.DecodeError:
             return False
+        self._heads.pop(key, None)
         if packed.has_read(key):
             return False
         if packed.put_unread(key, holder):
@@ -227,6 +243,7 @@ class Indexer:
         return split(text) if self.fields is None else (text, self._read(text))
 
     def _put(self, key: Key, text: Text, obj: Obj) -> None:
+        self._heads.pop(key, None)
         old = self._objects.get(key)
         if old is None:
             key = Key(shared(key.namespace), key.name)  # the many objects of a namespace share one string
@@ -237,6 +254,7 @@ class Indexer:
         self._changed(key, old, obj)
 
     def _take_out(self, key: Key) -> None:
+        self._heads.pop(key, None)
         old = self._objects.take(key)
         if old is not None:
             remove(self._order, key)

@@ -159,6 +159,10 @@ class Cache:
         """Return one object."""
         return self._indexers[resource].get(key)
 
+    def head(self, resource: Resource, key: Key) -> Obj | None:
+        """Return an object with only the part of its metadata in `kilauea.api.ports.HEAD`."""
+        return self._indexers[resource].head(key)
+
     def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:
         """Return all objects of a kind, or those in a namespace, ordered by key."""
         return self._indexers[resource].all(namespace)

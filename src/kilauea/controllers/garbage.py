@@ -252,7 +252,7 @@ def _references(by_kind: Mapping[tuple[str, str], Resource], obj: Obj, uid: str 
 
 def _owner(view: View, reference: Reference) -> Obj | None:
     """The owner of a reference, if the view has it."""
-    found = view.get(reference.resource, reference.key)
+    found = view.head(reference.resource, reference.key)
     return found if found is not None and uid_of(found) == reference.uid else None
 
 

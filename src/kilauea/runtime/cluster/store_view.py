@@ -52,6 +52,10 @@ class StoreView:
         stored = self._store.get(f"/{resource.group or 'core'}/{resource.plural}/{key}")
         return None if stored is None else _decoded(stored.value)
 
+    def head(self, resource: Resource, key: Key) -> Obj | None:
+        """One object, whole."""
+        return self.get(resource, key)
+
     def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:
         """All objects of a kind, or those of a namespace, in the order of their keys."""
         prefix = f"/{resource.group or 'core'}/{resource.plural}/" + (f"{namespace}/" if namespace else "")

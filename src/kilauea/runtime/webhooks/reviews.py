@@ -111,11 +111,16 @@ class _Lookups:
     def __init__(self, view: View) -> None:
         self.list, self.owned, self.labelled = view.list, view.owned, view.labelled
         self.indexed, self.count_indexed, self.aggregate = view.indexed, view.count_indexed, view.aggregate
-        self._get = view.get
+        self._get, self._head = view.get, view.head
         self.missing = False
 
     def get(self, resource: Resource, key: Key) -> Obj | None:
-        found = self._get(resource, key)
+        return self._noted(self._get(resource, key))
+
+    def head(self, resource: Resource, key: Key) -> Obj | None:
+        return self._noted(self._head(resource, key))
+
+    def _noted(self, found: Obj | None) -> Obj | None:
         self.missing |= found is None
         return found
 

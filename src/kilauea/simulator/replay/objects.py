@@ -156,6 +156,10 @@ class Objects:
         """One object."""
         return self._kinds.get(resource, {}).get(key)
 
+    def head(self, resource: Resource, key: Key) -> Obj | None:
+        """One object, whole."""
+        return self.get(resource, key)
+
     def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:
         """All objects of a kind, or those of a namespace, in order of their keys."""
         known = self._kinds.get(resource, {})

@@ -71,6 +71,10 @@ class _One:
         found = self._objects.get(resource)
         return found if found is not None and found["metadata"]["name"] == key.name else None
 
+    def head(self, resource: Resource, key: Key) -> Obj | None:
+        """One object, whole."""
+        return self.get(resource, key)
+
     def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:
         """The owner or the pod, alone."""
         return [self._objects[resource]] if resource in self._objects else []

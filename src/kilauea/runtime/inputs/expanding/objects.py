@@ -110,6 +110,10 @@ class Known:
             return found
         return self._queues.get(key.name) if resource == QUEUES else None
 
+    def head(self, resource: Resource, key: Key) -> Obj | None:
+        """One object, whole."""
+        return self.get(resource, key)
+
     def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:
         """All queues."""
         return [self._queues[name] for name in sorted(self._queues)] if resource == QUEUES else []

@@ -145,7 +145,9 @@ async def _lines(
 ) -> AsyncGenerator[bytes, None]:
     async with aclosing(batches):
         async for batch in batches:
-            yield b"".join(map(line, batch))
+            lines = [b"".join(map(line, batch))]
+            del batch  # while a client reads nothing, only the lines are kept, and between two events nothing
+            yield lines.pop()
 
 
 @dataclass(slots=True)

@@ -47,8 +47,11 @@ READ_BYTES = 64 * 1024
 """Bytes to read at once from an encrypted connection: each connection has a buffer of this size, even when idle."""
 COMPRESSED_FROM = 128 * 1024
 """Bytes from which a response is compressed, if the client accepts that."""
-PIECE = 256 * 1024
-"""Bytes to write to a connection at once."""
+PIECE, PIECE_OF_STREAM = 256 * 1024, 64 * 1024
+"""Bytes to write to a connection at once; an encrypted connection keeps a buffer of that size until it is closed.
+
+Smaller pieces make lists slower. Watches are many, and open for long.
+"""
 TURN = 0.01
 """Seconds of CPU time for which parts of a response are sent before other requests have their turn."""
 PATIENCE = 30.0
@@ -365,9 +368,10 @@ async def _stream(request: web.BaseRequest, response: web.StreamResponse, answer
     """Send a watch or a followed log until it ends or the client disconnects."""
     async with aclosing(answer.chunks) as chunks:
         await response.prepare(request)
-        with closing(_Writer(request, response)) as writer:
+        with closing(_Writer(request, response, PIECE_OF_STREAM)) as writer:
             async for chunk in chunks:
                 await writer.write(chunk)
+                del chunk  # it can be large, and the next event can be hours away
     await response.write_eof()
 
 
@@ -377,7 +381,8 @@ class _Writer:
     One timer is used for many writes: a timeout of each would cost as much as the write.
     """
 
-    def __init__(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+    def __init__(self, request: web.BaseRequest, response: web.StreamResponse, piece: int = PIECE) -> None:
+        self._piece = piece
         self._request = request
         self._response = response
         self._loop = asyncio.get_running_loop()
@@ -392,11 +397,12 @@ class _Writer:
         Raises:
             ConnectionError: the client has disconnected, or reads nothing.
         """
-        for start in range(0, len(data), PIECE):
+        for start in range(0, len(data), self._piece):
             self._since = self._loop.time()
             if self._timer is None:
                 self._timer = self._loop.call_at(self._since + PATIENCE, self._check)
-            await self._response.write(data if len(data) <= PIECE else data[start : start + PIECE])
+            whole = len(data) <= self._piece
+            await self._response.write(data if whole else data[start : start + self._piece])
             self._since = None
             if self._gave_up:
                 raise ConnectionResetError("the client reads nothing")

@@ -81,6 +81,7 @@ async def _in_protobuf(
                     await call.pause()
             if done:
                 yield done
+            del batch, done
 
 
 async def _written(call: Call, frame: Frame) -> Frame:
@@ -106,6 +107,8 @@ async def _stream(call: Call, options: ListOptions, selection: Selection) -> Asy
             async with aclosing(_batched(call, (frames.added(each) for each in items))) as batches:
                 async for batch in batches:
                     yield batch
+                    del batch  # it can be large, and the next event can be hours away
+            del found, items
             if options.initial_events and options.bookmarks:
                 yield [frames.bookmark(start, ends_initial=True)]
         elif not start:
@@ -115,6 +118,7 @@ async def _stream(call: Call, options: ListOptions, selection: Selection) -> Asy
             async with aclosing(_events(call, options, watcher, frames)) as batches:
                 async for batch in batches:
                     yield batch
+                    del batch
         finally:
             watcher.close()
     except Expired as error:
@@ -158,11 +162,14 @@ async def _events(
                 if (frame := frames.event(events[0])) is not None:
                     with _sending(call, len(frame.object)):
                         yield [frame]
+                del events, frame
                 continue
             made = (frame for frame in map(frames.event, events) if frame is not None)
             async with aclosing(_batched(call, made)) as batches:
                 async for batch in batches:
                     yield batch
+                    del batch
+            del events, made
     finally:
         alarm.cancel()
 

@@ -26,9 +26,11 @@ from support.builders import (
     node,
     nominations,
     pending,
+    plan_in,
     plan_of,
     pod,
     priority_class,
+    state_of,
 )
 from support.device_objects import (
     DEVICES,
@@ -365,6 +367,37 @@ def test_a_selector_that_takes_too_long_is_refused() -> None:
     nested = f"{many}.all(a, {many}.all(b, {many}.all(c, true)))"
     found = plan(*ONE, slice_("n1", "a"), pods_with_own("p", requests=[ask("g", "gpu", nested)]))
     assert message(found).endswith("actual cost limit exceeded: use fewer all, exists, map and filter")
+
+
+def test_costly_selectors_are_evaluated_over_several_cycles_and_hold_up_no_other_namespace() -> None:
+    devices = [device(f"d{number}", model=f"m{number}") for number in range(40)]
+    costly = f'[1, 2, 3, 4, 5].all(x, [1, 2, 3, 4, 5].all(y, {MODEL} != "none"))'
+    other = claim("d", ask("g", "gpu", f'{MODEL} == "m39"'))
+    other.metadata.namespace = "other"
+    state = state_of(
+        *ONE, group("o", namespace="other"), slice_("n1", *devices), claim("c", ask("g", "gpu", costly)),
+        claiming("p", "c"), other, claiming("q", "d", group="o", namespace="other", uid="other/q"),
+    )  # fmt: skip
+    costs = state.resource_claims.selector_costs
+    costs.most = 1000
+    found = plan_in(state, DEVICES)
+    assert binds(found) == {"other/q": "n1"}
+    assert message(found).startswith("the device selectors of this namespace cost much: evaluating them")
+    again = plan_in(state, DEVICES)
+    assert not {"p"} & binds(again).keys(), "the cycle has not ended"
+    for _ in range(20):
+        costs.renew()
+        found = plan_in(state, DEVICES)
+        if "p" in binds(found):
+            break
+    assert given(found)["c"] == ["g=n1/d0"]
+
+
+def test_without_a_limit_costly_selectors_are_evaluated_in_one_cycle() -> None:
+    costly = f'[1, 2, 3].all(x, [1, 2, 3].all(y, {MODEL} != "none"))'
+    devices = [device(f"d{number}", model=f"m{number}") for number in range(40)]
+    found = plan(*ONE, slice_("n1", *devices), pods_with_own("p", requests=[ask("g", "gpu", costly)]))
+    assert binds(found) == {"p": "n1"}
 
 
 def test_a_device_for_which_a_selector_fails_is_passed_over_with_a_finding() -> None:

@@ -17,8 +17,8 @@ from kilauea.api.dynamic import MOST_EXPRESSION
 MOST_COST = 50_000
 """Maximum cost of an expression for one device, about 20 ms. Kubernetes allows more, with a timeout."""
 
-Matcher = Callable[[Mapping[str, Any]], bool]
-"""Returns True if a device is selected; raises CelError."""
+Matcher = Callable[[Mapping[str, Any]], tuple[bool, int]]
+"""Returns True if a device is selected, and the cost of that; raises CelError."""
 
 _DRIVER = re.compile(r"""\s*device\.driver\s*==\s*(?:"([^"\\]*)"|'([^'\\]*)')\s*""")
 _DOMAIN = re.compile(r"""\b(attributes|capacity)\s*\[\s*(?:"([^"\\]*)"|'([^'\\]*)')\s*\]""")
@@ -62,18 +62,18 @@ def device_matcher(expression: str) -> Matcher:
     plain = _DRIVER.fullmatch(expression)
     if plain is not None:
         driver = plain[1] if plain[1] is not None else plain[2]
-        return lambda view: bool(view["driver"] == driver)
+        return lambda view: (bool(view["driver"] == driver), 1)
     program = compiled(expression, _VARIABLES)
     domains = [(kind, one or other) for kind, one, other in _DOMAIN.findall(expression)]
 
-    def matches(view: Mapping[str, Any]) -> bool:
+    def matches(view: Mapping[str, Any]) -> tuple[bool, int]:
         device = dict(view)
         for kind, domain in domains:  # a domain that a device does not have is empty, not an error
             if domain not in device[kind]:
                 device[kind] = {**device[kind], domain: {}}
-        answer = program({"device": device}, MOST_COST)
+        answer, cost = program.costed({"device": device}, MOST_COST)
         if not isinstance(answer, bool):
             raise CelError(f"the answer is {type(answer).__name__}, not bool")
-        return answer
+        return answer, cost
 
     return matches

@@ -26,6 +26,7 @@ from kilauea.client.reflector import Handler, Reflector
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.cycle import cycle
 from kilauea.engine.model.attempts import AdmissionBackoff
+from kilauea.engine.model.claims.costs import MOST_COST
 from kilauea.engine.model.shards import NONE, Sharding
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
@@ -122,6 +123,7 @@ def deciding(
     observer = Stopwatch(clock.monotonic, metrics, tracer)
 
     def decide(state: ClusterState, conf: SchedulerConf, now: int, backoff: AdmissionBackoff, *, reasons: bool) -> Plan:
+        state.resource_claims.selector_costs.renew()
         with extensions.watched() as dog:
             return cycle(
                 state,
@@ -184,6 +186,7 @@ class LiveScheduler:
         self._rng = rng
         sharding = replace(options.sharding, claims=True)
         state = ClusterState(default_queue=options.default_queue, scheduler_names=options.names, sharding=sharding)
+        state.resource_claims.selector_costs.most = MOST_COST
         woken = asyncio.Event()
 
         def arrived(created: int) -> None:

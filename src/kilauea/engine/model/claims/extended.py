@@ -204,7 +204,7 @@ def offers(inventory: Inventory, classes: Mapping[str, Class], served: Iterable[
     out: dict[str, Offer] = {}
     for resource, of in served:
         try:
-            mask = inventory.matching(NO_AMOUNT, classes[of])
+            mask = inventory.matching(NO_AMOUNT, classes[of], "")
         except CelError:
             mask = np.zeros(len(inventory), dtype=bool)
         amounts = UNIT * shares * mask

@@ -361,7 +361,7 @@ class TaintRule(NamedTuple):
         """
         if not all(name is None or name == own for name, own in zip(self.names, device.id, strict=True)):
             return False
-        return all(device_matcher(expression)(device.view) for expression in self.selectors)
+        return all(device_matcher(expression)(device.view)[0] for expression in self.selectors)
 
 
 def taint_rule_of(obj: wire.DeviceTaintRule) -> TaintRule | None:

@@ -19,6 +19,7 @@ from kilauea.api.cel import CelCostError, CelError
 from kilauea.api.device_selectors import device_matcher
 from kilauea.api.numbers import plural
 from kilauea.api.selectors import node_term_matches, tolerates
+from kilauea.engine.model.claims.costs import SelectorCosts
 from kilauea.engine.model.claims.facts import Ask, Class, Device, DeviceId, Fault, Grant, Slice, TaintRule, full_name
 from kilauea.engine.model.nodes import NodeTable, natural
 
@@ -65,8 +66,15 @@ class Inventory:
         counters: (C,) total of each counter.
     """
 
-    def __init__(self, slices: Sequence[Slice], nodes: NodeTable, rules: Sequence[TaintRule] = ()) -> None:
+    def __init__(
+        self,
+        slices: Sequence[Slice],
+        nodes: NodeTable,
+        rules: Sequence[TaintRule] = (),
+        costs: SelectorCosts | None = None,
+    ) -> None:
         self.nodes = nodes
+        self._costs = costs or SelectorCosts()
         self.faults: list[Fault] = []
         found, amounts = self._usable(slices)
         if rules:
@@ -100,6 +108,8 @@ class Inventory:
         self.counted: Mask = np.array([bool(c) for c in self.consumes], dtype=bool) | self.multiple
         self._shares: dict[tuple[object, int], Amounts | None] = {}
         self._by_expression: dict[str, Mask] = {}
+        self._begun: dict[str, tuple[list[bool], str]] = {}
+        """By expression that was not evaluated for all devices: the first verdicts, and the first failure."""
         self._masks: dict[tuple[object, ...], Mask] = {}
         self._columns: dict[str, NDArray[np.intp]] = {}
         self._profiles: tuple[list[int], NDArray[np.intp]] | None = None
@@ -233,10 +243,16 @@ class Inventory:
 
     # --- matching
 
-    def matching(self, ask: Ask, of: Class) -> Mask:
+    def matching(self, ask: Ask, of: Class, namespace: str | None = None) -> Mask:
         """(D,) devices that a request accepts.
 
+        Args:
+            ask: the request.
+            of: its class.
+            namespace: as in `SelectorCosts.check`, for selectors that have not been evaluated.
+
         Raises:
+            SelectorsPending: the namespace has caused too much cost in this cycle; the next one continues.
             CelError: a selector cannot be compiled.
         """
         key = (of.selectors, ask.selectors, ask.tolerations if not ask.admin else None, ask.capacity)
@@ -244,7 +260,7 @@ class Inventory:
         if known is None:
             known = self.node_of != UNREACHED
             for expression in (*of.selectors, *ask.selectors):
-                known = known & self._selected(expression)
+                known = known & self._selected(expression, namespace)
             others = [self._tolerated(ask), self._large(ask.capacity)]
             for mask in others:
                 known = known & mask
@@ -281,22 +297,27 @@ class Inventory:
             out.append((counters[name], amount))
         return tuple(out)
 
-    def _selected(self, expression: str) -> Mask:
+    def _selected(self, expression: str, namespace: str | None) -> Mask:
         """(D,) devices for which an expression is true; devices for which it fails are skipped, with a fault."""
         known = self._by_expression.get(expression)
         if known is not None:
             return known
         matches = device_matcher(expression)
         firsts, which = self._kinds()
-        verdicts, failed = [], ""
-        for first in firsts:
+        verdicts, failed = self._begun.get(expression, ([], ""))
+        for first in firsts[len(verdicts) :]:
+            self._costs.check(namespace)
             try:
-                verdicts.append(matches(self.devices[first].view))
+                verdict, cost = matches(self.devices[first].view)
             except CelCostError as error:  # the cost would be the same for each device
                 raise CelCostError(f"{error}: use fewer all, exists, map and filter") from error
             except CelError as error:
-                verdicts.append(False)
+                verdict, cost = False, error.cost
                 failed = failed or f"{error} (device {'/'.join(self.devices[first].id)})"
+            verdicts.append(verdict)
+            self._begun[expression] = verdicts, failed
+            self._costs.charge(namespace, cost)
+        self._begun.pop(expression, None)
         if failed:
             self.faults.append(Fault(f"selector {expression}", f"{failed}; such devices are passed over"))
         known = self._by_expression[expression] = np.array(verdicts, dtype=bool)[which]

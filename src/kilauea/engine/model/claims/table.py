@@ -15,6 +15,7 @@ from kilauea.api.errors import object_label
 from kilauea.api.meta import Object, SelectorRequirement
 from kilauea.api.quantity import format_amount
 from kilauea.api.selectors import NODE_NAME_FIELD
+from kilauea.engine.model.claims.costs import SelectorCosts
 from kilauea.engine.model.claims.extended import (
     ContainerAsk,
     SpecialDemand,
@@ -121,6 +122,8 @@ class ResourceClaimTable:
         self.taint_rules: dict[str, TaintRule | None] = {}
         self.binding_timeout = BINDING_TIMEOUT
         """As set by the session opened last."""
+        self.selector_costs = SelectorCosts()
+        """Without a limit, unless a live scheduler sets one."""
         self.templates: dict[str, bool] = {}
         """Existing templates."""
         self.decided: dict[str, Decision] = {}
@@ -200,7 +203,7 @@ class ResourceClaimTable:
     def inventory(self, nodes: NodeTable) -> Inventory:
         """The devices of all slices, for these nodes."""
         if self._inventory is None or self._inventory.nodes is not nodes:
-            self._inventory = Inventory(list(self.slices.values()), nodes, self._rules())
+            self._inventory = Inventory(list(self.slices.values()), nodes, self._rules(), self.selector_costs)
         return self._inventory
 
     def _rules(self) -> list[TaintRule]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.api.cel import CelError
+from kilauea.engine.model.claims.costs import SelectorsPending
 from kilauea.engine.model.claims.facts import Ask, Demand, Grant, Reach
 from kilauea.engine.model.claims.inventory import FEW, Inventory, Mask, Rows, Use
 from kilauea.engine.model.claims.search import MOST_DEVICES, Choice, Search
@@ -40,15 +41,21 @@ class Holdings:
 
     # --- prepared demands
 
-    def problem(self, demand: Demand) -> str:
-        """The reason why no node can satisfy a demand, regardless of free devices; empty if one might."""
-        for request in demand.requests:
-            problems = [self._problem_of(way) for way in request.ways]
-            if all(problems):
-                return next(iter(problems), "")
+    def problem(self, demand: Demand, namespace: str) -> str:
+        """The reason why no node can satisfy a demand, regardless of free devices; empty if one might.
+
+        Selectors that have not been evaluated yet are evaluated for the namespace, as in `SelectorCosts`.
+        """
+        try:
+            for request in demand.requests:
+                problems = [self._problem_of(way, namespace) for way in request.ways]
+                if all(problems):
+                    return next(iter(problems), "")
+        except SelectorsPending as error:
+            return str(error)
         return ""
 
-    def _problem_of(self, way: Ask) -> str:
+    def _problem_of(self, way: Ask, namespace: str | None = None) -> str:
         if way.problem:
             return way.problem
         of = self._table.classes.get(way.class_name)
@@ -59,7 +66,9 @@ class Holdings:
                 f"request {way.name}: count {way.number} is more than the {MOST_DEVICES} devices that a claim may get"
             )
         try:
-            self.inventory.matching(way, of)
+            self.inventory.matching(way, of, namespace)
+        except SelectorsPending:
+            raise
         except CelError as error:
             return f"request {way.name}: a selector of it or of device class {of.name} cannot be used: {error}"
         return ""
@@ -67,7 +76,10 @@ class Holdings:
     def mask(self, way: Ask) -> Mask | None:
         """(D,) devices that one way to satisfy a request accepts; None if it cannot be satisfied."""
         if way not in self._masks:
-            usable = not self._problem_of(way)
+            try:
+                usable = not self._problem_of(way)
+            except SelectorsPending:
+                usable = False
             self._masks[way] = self.inventory.matching(way, self._table.classes[way.class_name]) if usable else None
         return self._masks[way]
 

@@ -216,11 +216,11 @@ class ClaimFilter:
         content = self._table.contents.get(claim.key) if ref.special else None
         if content is not None and not is_served_everywhere(self._session.nodes, content):
             return ""
-        return self._problem(claim.demand)
+        return self._problem(claim.demand, task.namespace)
 
-    def _problem(self, demand: Demand) -> str:
+    def _problem(self, demand: Demand, namespace: str) -> str:
         if demand not in self._problems:
-            self._problems[demand] = self._holdings.problem(demand)
+            self._problems[demand] = self._holdings.problem(demand, namespace)
         return self._problems[demand]
 
     # --- verdicts

@@ -21,6 +21,8 @@ import yaml
 PIECE = 1 << 18
 """Bytes that are read at once."""
 _LENGTH = re.compile(rb"content-length: *([0-9]+)", re.IGNORECASE)
+_CHUNK = re.compile(rb"\r\n[0-9a-f]+\r\n")
+"""Between two parts of a response, which can be within a line. JSON has no line ends of its own."""
 _NAME = re.compile(rb'"name": ?"([^"]+)"')
 _RUNNING = re.compile(rb'"phase": ?"Running"')
 
@@ -100,7 +102,7 @@ class RunningPods:
     def readable(self) -> None:
         """Read what there is."""
         for piece in _pieces(self.socket):
-            *lines, self._left = (self._left + piece).split(b"\n")
+            *lines, self._left = _CHUNK.sub(b"", self._left + piece).split(b"}\n")
             for line in lines:
                 if _RUNNING.search(line) and (found := _NAME.search(line, line.find(b'"metadata"'))):
                     self.names.add(found[1])

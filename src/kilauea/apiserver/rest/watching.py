@@ -28,7 +28,7 @@ from kilauea.apiserver.selection import Selection, selection_of
 from kilauea.apiserver.storage import Event, Expired, Stored, Watcher
 from kilauea.apiserver.turns import TimeSlice
 
-CHUNK = 128 * 1024
+CHUNK = 48 * 1024
 """Bytes of events to send at a time, up to one object more: what a watcher that reads nothing keeps in memory."""
 SHORTEST_DEFAULT = 1800.0
 """The minimum duration of a watch without a timeout, in seconds; up to twice that, so that not all end together."""

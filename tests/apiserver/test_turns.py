@@ -12,7 +12,7 @@ import pytest
 
 from kilauea.apiserver import turns as turns_of_requests
 from kilauea.apiserver.request import GROUP_MASTERS, ApiResponse, User, make_request
-from kilauea.apiserver.turns import FIRST, LOOK, LoopTurns, Rounds, TimeSlice, TooManyOfUser, Turns
+from kilauea.apiserver.turns import FIRST, LOOK, LoopTurns, TimeSlice, TooManyOfUser, Turns
 from support.api_core import MAPS, Api
 
 
@@ -200,27 +200,3 @@ def test_a_slice_reads_the_clock_once_per_so_many_bytes(monkeypatch: pytest.Monk
         assert [time_slice.is_over(LOOK // 4) for _ in range(4)] == [False, False, False, True]
 
     asyncio.run(run())
-
-
-def test_few_requests_of_this_process_begin_in_a_round_of_the_loop_in_order() -> None:
-    async def play() -> tuple[list[int], list[int]]:
-        rounds, begun, per_round = Rounds(3), list[int](), [0]
-
-        async def ask(number: int) -> None:
-            await rounds.take()
-            begun.append(number)
-            per_round[-1] += 1
-
-        async def count() -> None:
-            while True:
-                await asyncio.sleep(0)
-                per_round.append(0)
-
-        counting = asyncio.create_task(count())
-        await asyncio.gather(*(ask(number) for number in range(10)))
-        counting.cancel()
-        return begun, per_round
-
-    begun, per_round = asyncio.run(play())
-    assert begun == list(range(10))
-    assert [each for each in per_round if each] == [3, 3, 3, 1]

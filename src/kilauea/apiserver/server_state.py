@@ -21,7 +21,7 @@ from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.selection import Matches
 from kilauea.apiserver.storage import Store
 from kilauea.apiserver.streams.sessions import MOST_PORTS, MOST_PORTS_OF_TENANT, Sessions
-from kilauea.apiserver.turns import LoopTurns, Rounds
+from kilauea.apiserver.turns import LoopTurns
 from kilauea.apiserver.unsent import Unsent
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -74,7 +74,6 @@ class ServerState:
         rng: the random numbers for UIDs and generated names.
         logs: the output of containers; None if nothing runs them.
         reading_turns: the turns of the steps of long lists, watches and logs, and of decisions among many rights.
-        own_requests: limits the requests of this process in one round of the loop.
         unsent: the batches of watches that clients have not read yet.
         connections: opens connections to containers; None if nothing runs them.
         sessions: the open connections to containers.
@@ -98,7 +97,6 @@ class ServerState:
     rng: Random = field(kw_only=False)
     logs: LogSource | None = None
     reading_turns: LoopTurns = field(default_factory=lambda: LoopTurns(ROUNDS))
-    own_requests: Rounds = field(default_factory=Rounds)
     unsent: Unsent = field(default_factory=Unsent)
     connections: PodConnections | None = None
     sessions: Sessions = field(default_factory=Sessions)

@@ -10,8 +10,6 @@ from time import thread_time
 
 CALLER: ContextVar[str] = ContextVar("caller", default="")
 """The tenant (`User.tenant`) whose request is being answered."""
-OWN_REQUESTS = 32
-"""Number of requests of this process in one round of the loop; with fewer, each commit has fewer writes."""
 LONGEST_PAUSE = 0.5
 """Seconds for other requests between two that block the loop."""
 
@@ -137,32 +135,6 @@ class LoopTurns:
             asyncio.get_running_loop().call_soon(self._pass, user, rounds - 1)
         else:
             self._turns.give_back(user)
-
-
-class Rounds:
-    """Limits the requests of this process that begin in one round of the event loop.
-
-    Requests of clients take several rounds, from the arrival of their bytes to the end of a write. If all controllers
-    that are ready sent a request in each round, clients would wait for hundreds of them each time.
-
-    Args:
-        most: the maximum number in one round.
-    """
-
-    def __init__(self, most: int = OWN_REQUESTS) -> None:
-        self._most = most
-        self._begun = 0
-
-    async def take(self) -> None:
-        """Wait for a round in which one more request may begin."""
-        while self._begun >= self._most:
-            await asyncio.sleep(0)
-        if not self._begun:
-            asyncio.get_running_loop().call_soon(self._end)
-        self._begun += 1
-
-    def _end(self) -> None:
-        self._begun = 0
 
 
 class TimeSlice:

@@ -66,7 +66,6 @@ class DirectTransport:
         if self._closed:
             raise unreachable("the transport is closed")
         request.user, request.is_ours = self._user, True
-        await self._server.backend.own_requests.take()
         answer = await self._server.handle(request)
         if isinstance(answer, TextStream):
             async with aclosing(answer.chunks) as chunks:

@@ -108,7 +108,7 @@ class Inventory:
         self.counted: Mask = np.array([bool(c) for c in self.consumes], dtype=bool) | self.multiple
         self._shares: dict[tuple[object, int], Amounts | None] = {}
         self._by_expression: dict[str, Mask] = {}
-        self._begun: dict[str, tuple[list[bool], str]] = {}
+        self._partial: dict[str, tuple[list[bool], str]] = {}
         """By expression that was not evaluated for all devices: the first verdicts, and the first failure."""
         self._masks: dict[tuple[object, ...], Mask] = {}
         self._columns: dict[str, NDArray[np.intp]] = {}
@@ -304,7 +304,7 @@ class Inventory:
             return known
         matches = device_matcher(expression)
         firsts, which = self._kinds()
-        verdicts, failed = self._begun.get(expression, ([], ""))
+        verdicts, failed = self._partial.get(expression, ([], ""))
         for first in firsts[len(verdicts) :]:
             self._costs.check(namespace)
             try:
@@ -315,9 +315,9 @@ class Inventory:
                 verdict, cost = False, error.cost
                 failed = failed or f"{error} (device {'/'.join(self.devices[first].id)})"
             verdicts.append(verdict)
-            self._begun[expression] = verdicts, failed
+            self._partial[expression] = verdicts, failed
             self._costs.charge(namespace, cost)
-        self._begun.pop(expression, None)
+        self._partial.pop(expression, None)
         if failed:
             self.faults.append(Fault(f"selector {expression}", f"{failed}; such devices are passed over"))
         known = self._by_expression[expression] = np.array(verdicts, dtype=bool)[which]

@@ -28,8 +28,11 @@ from kilauea.apiserver.selection import Selection, selection_of
 from kilauea.apiserver.storage import Event, Expired, Stored, Watcher
 from kilauea.apiserver.turns import TimeSlice
 
-CHUNK = 48 * 1024
-"""Bytes of events to send at a time, up to one object more: what a watcher that reads nothing keeps in memory."""
+CHUNK, OWN_CHUNK = 48 * 1024, 128 * 1024
+"""Bytes of events to send at a time, up to one object more: what a watcher that reads nothing keeps in memory.
+
+Components of this process get more: they share the stored bytes, and some pause after each part.
+"""
 SHORTEST_DEFAULT = 1800.0
 """The minimum duration of a watch without a timeout, in seconds; up to twice that, so that not all end together."""
 BOOKMARK_SECONDS = 60.0
@@ -194,11 +197,12 @@ async def _batched(call: Call, frames: Iterable[Frame]) -> AsyncGenerator[Sequen
     """
     pending: list[Frame] = []
     size, time_slice = 0, TimeSlice(call.pause, TURN)
+    most = OWN_CHUNK if call.request.is_ours else CHUNK
     await _room(call)
     for frame in frames:
         pending.append(frame)
         size += len(frame.object)
-        if size >= CHUNK or time_slice.is_over(len(frame.object)):
+        if size >= most or time_slice.is_over(len(frame.object)):
             with _sending(call, size):
                 yield pending
             pending, size = [], 0

@@ -79,6 +79,43 @@ def test_a_watcher_gets_a_batch_of_moderate_size_however_many_events_there_are(a
     assert max(size for _, size in found) <= CHUNK + 2 * len(TEXT)
 
 
+@pytest.mark.parametrize("begins", ["with the objects", "with the next event"])
+def test_a_watch_keeps_nothing_of_what_it_has_sent(api: Api, begins: str) -> None:
+    """It may wait for hours until the next event."""
+    api.good("POST", MAPS, {"metadata": {"name": "a", "annotations": {"text": TEXT}}})
+    partial = {"accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}  # a copy for each watch
+    start = "" if begins == "with the objects" else f"&resourceVersion={api.backend.store.revision}"
+
+    async def opened() -> list[asyncio.Task[bytes]]:
+        waiting = []
+        for number in range(20):
+            request = make_request("GET", f"{MAPS}?watch=true{start}", partial, user=ADMIN)
+            answer = await api.server.handle(request)
+            assert isinstance(answer, WatchStream)
+            chunks = answer.chunks
+            first = asyncio.ensure_future(anext(chunks))
+            await asyncio.sleep(0)
+            if start and not number:
+                body = b'{"data": {"more": "x"}}'
+                path = f"{MAPS}/a"
+                await api.server.handle(make_request("PATCH", path, {"content-type": MERGE}, body, ADMIN))
+            assert len(await first) > len(TEXT)
+            del first
+            waiting.append(asyncio.ensure_future(anext(chunks)))
+            await asyncio.sleep(0)
+        return waiting
+
+    watches: list[asyncio.Task[bytes]] = []
+    assert grown_by(lambda: watches.extend(api.run(opened()))) < 5 * len(TEXT)
+
+    async def end() -> None:
+        for watch in watches:
+            watch.cancel()
+        await asyncio.wait(watches)
+
+    api.run(end())
+
+
 def test_a_batch_of_the_store_holds_a_mebibyte_and_the_rest_follows(api: Api) -> None:
     store = api.backend.store
     watcher = store.watch("/core/configmaps/", store.revision)

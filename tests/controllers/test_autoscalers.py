@@ -257,7 +257,7 @@ def test_the_autoscalers_of_a_namespace_share_what_was_read_for_one_of_them(
     finished(first)
     assert finished(reconciled("b", after=4)).operations
     assert reads == 4
-    finished(reconciled("b", after=6))
+    finished(reconciled("b", after=11))
     assert reads == 8
     finished(reconciled("b", after=-60))  # the clock was set back
     assert reads == 12

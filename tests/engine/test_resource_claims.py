@@ -382,7 +382,7 @@ def test_costly_selectors_are_evaluated_over_several_cycles_and_hold_up_no_other
     costs.most = 1000
     found = plan_in(state, DEVICES)
     assert binds(found) == {"other/q": "n1"}
-    assert message(found).startswith("the device selectors of this namespace cost much: evaluating them")
+    assert message(found).startswith("request g: the device selectors of this namespace cost much: evaluating them")
     again = plan_in(state, DEVICES)
     assert not {"p"} & binds(again).keys(), "the cycle has not ended"
     for _ in range(20):

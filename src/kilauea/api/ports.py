@@ -239,7 +239,7 @@ class View(Protocol):
         ...
 
     def head(self, resource: Resource, key: Key) -> Obj | None:
-        """Return an object with only the part of its metadata in `HEAD`, as it may be large and looked up often."""
+        """Return an object with at least the part of its metadata in `HEAD`: it may be large, and looked up often."""
         ...
 
     def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:

@@ -75,7 +75,7 @@ class Indexer:
         return self._objects.get(key)
 
     def head(self, key: Key) -> Obj | None:
-        """Return an object with only the part of its metadata in `HEAD`; those used last are kept in this form."""
+        """Return an object with only the part of its metadata in `HEAD`; the newest of these are kept."""
         head = self._heads.get(key)
         if head is None and (obj := self._objects.get(key)) is not None:
             head = {"metadata": {name: obj["metadata"][name] for name in HEAD if name in obj["metadata"]}}

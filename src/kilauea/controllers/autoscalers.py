@@ -1,8 +1,9 @@
 """Horizontal pod autoscalers: replicas of a workload by the usage of its simulated pods.
 
 The number is that of Kubernetes: the usage of the ready pods relative to the target, rounded up, and no change within a
-tenth of the target. The only state of the controller is the status: policies and windows count from the last change.
-Metrics other than those of resources are not available, which is reported in the conditions.
+tenth of the target. Policies and windows count from the last change in the status; besides that, the controller keeps
+only the usage that it has just read. Metrics other than those of resources are not available, which is reported in the
+conditions.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from kilauea.controllers.pods import READ_PER_STEP, is_finished, is_ready
 
 PERIOD = 15.0
 """Seconds between two reconciliations."""
-FRESH = 5 * SECOND
+FRESH = 10 * SECOND
 """Microseconds for which the usage of a namespace that was read for one autoscaler serves the others: without that, a
 thousand of them would read all pods a thousand times. A metrics server measures every 15 seconds."""
 READ_SOON = 0.5

@@ -179,10 +179,10 @@ def _collect(view: View, kinds: Sequence[Resource], uid: str, itself: Sequence[O
     is_first = True
     for part, again in _parts(_kept(view, kinds, uid)):
         collected = _collected(view, kinds, uid, part)
-        if is_first and (collected or again is None):
-            return Outcome([*itself, *collected], again)
-        is_first = False
         yield collected
+        if is_first and collected:
+            return Outcome(itself, again)
+        is_first = False
     return Outcome(itself)
 
 
@@ -285,25 +285,21 @@ def _delete_first(view: View, kinds: Sequence[Resource], owner: Found) -> Steps:
     """
     uid = uid_of(owner.obj)
     by_kind = {(each.group, each.kind): each for each in kinds}
-    operations: Sequence[Operation] = ()
     later: float | None = None
     is_first = True
     for part, again in _parts(_kept(view, kinds, uid)):
         chains: list[Sequence[Single]] = [
             [_disowned(each, {uid}) if _stays(view, by_kind, each.obj) else _deleted(each, "Foreground")]
             for each in part
-            if _may_depend(each, owner) and not is_going(each.obj)
+            if _may_depend(each, owner)
         ]
-        operations = [Together(chains)] if chains else ()
+        yield [Together(chains)] if chains else ()
         if is_first and chains:
             later = again
             break
         is_first = False
-        yield operations
-        operations = ()
     blocked = yield from _is_blocked(view, kinds, owner)
-    released = [] if blocked else without_finalizer(owner.resource, owner.obj, FOREGROUND)
-    return Outcome([*operations, *released], later)
+    return Outcome([] if blocked else without_finalizer(owner.resource, owner.obj, FOREGROUND), later)
 
 
 def _is_blocked(view: View, kinds: Sequence[Resource], owner: Found) -> Generator[Sequence[Operation], None, bool]:
@@ -320,9 +316,10 @@ def _is_blocked(view: View, kinds: Sequence[Resource], owner: Found) -> Generato
                 reference["uid"] == uid and reference.get("blockOwnerDeletion") for reference in _owners(each.obj)
             ):
                 continue
-            if is_going(each.obj) and ancestors is None:
-                ancestors = _ancestors(view, by_kind, owner.obj)
-            if ancestors is None or not is_going(each.obj) or uid_of(each.obj) not in ancestors:
+            if not is_going(each.obj):
+                return True
+            ancestors = _ancestors(view, by_kind, owner.obj) if ancestors is None else ancestors
+            if uid_of(each.obj) not in ancestors:
                 return True
         if again is not None:
             yield ()

@@ -44,7 +44,7 @@ LARGEST_LINE = 1024 * 1024
 LARGEST_HEADER, MOST_HEADERS = 32 * 1024, 128
 """Maximum bytes of a header, of which tokens are the largest; and of their number. All are kept until the last one."""
 READ_BYTES = 64 * 1024
-"""Bytes to read at once from an encrypted connection: each connection has a buffer of this size, even when idle."""
+"""Size of the read buffer of an encrypted connection on asyncio's own loop, in bytes; on uvloop, it has 256 KiB."""
 COMPRESSED_FROM = 128 * 1024
 """Bytes from which a response is compressed, if the client accepts that."""
 PIECE, PIECE_OF_STREAM = 256 * 1024, 64 * 1024

@@ -30,7 +30,7 @@ from kilauea.client.rest import version_of
 
 CONFIRMED_AT_ONCE = 50
 """Number of objects to request before other tasks may run: requests to a server in this process do not wait."""
-MOST_ABSENT = 10_000
+MOST_REMEMBERED = 10_000
 """Number of absent objects that are remembered; then all are forgotten."""
 COUNTED_AT_ONCE = 500
 """Number of objects whose finalizers are counted before other tasks may run."""
@@ -181,7 +181,7 @@ async def _confirm(api: Api, operation: Confirm, known: set[Reference]) -> None:
             if uid in ("", found["metadata"]["uid"]):
                 raise ApiError(409, "Conflict", f"{resource.plural} {key} exists")
         if uid:
-            if len(known) >= MOST_ABSENT:
+            if len(known) >= MOST_REMEMBERED:
                 known.clear()
             known.add(reference)
 

@@ -26,7 +26,7 @@ from kilauea.client.reflector import Handler, Reflector
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.cycle import cycle
 from kilauea.engine.model.attempts import AdmissionBackoff
-from kilauea.engine.model.claims.costs import MOST_COST
+from kilauea.engine.model.claims.costs import COST_OF_CYCLE
 from kilauea.engine.model.shards import NONE, Sharding
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
@@ -186,7 +186,7 @@ class LiveScheduler:
         self._rng = rng
         sharding = replace(options.sharding, claims=True)
         state = ClusterState(default_queue=options.default_queue, scheduler_names=options.names, sharding=sharding)
-        state.resource_claims.selector_costs.most = MOST_COST
+        state.resource_claims.selector_costs.most = COST_OF_CYCLE
         woken = asyncio.Event()
 
         def arrived(created: int) -> None:

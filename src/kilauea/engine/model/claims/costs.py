@@ -6,8 +6,8 @@ from collections import Counter
 
 from kilauea.api.cel import CelError
 
-MOST_COST = 500_000
-"""The cost in a cycle of a live scheduler, about 0.2 s. Usual selectors cost less than 50 for each different device."""
+COST_OF_CYCLE = 500_000
+"""The limit for a namespace in a cycle of a live scheduler, about 0.2 s."""
 
 
 class SelectorsPending(CelError):

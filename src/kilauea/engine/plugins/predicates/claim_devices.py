@@ -67,8 +67,8 @@ class Holdings:
             )
         try:
             self.inventory.matching(way, of, namespace)
-        except SelectorsPending:
-            raise
+        except SelectorsPending as error:
+            raise SelectorsPending(f"request {way.name}: {error}") from error
         except CelError as error:
             return f"request {way.name}: a selector of it or of device class {of.name} cannot be used: {error}"
         return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 Text = TypeVar("Text", str, bytes)
@@ -47,18 +47,29 @@ def remembered(most: int, longest: int = 1024) -> Callable[[Callable[[Text], T]]
 def remembered_parts(most: int, longest: int = 16 * 1024) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Cache the results of a function of texts and tuples of texts.
 
+    Characters are counted only before a result is cached, not in lookups.
+
     Args:
-        most: the maximum number of cached results; the least recently used one is evicted.
+        most: the maximum number of cached results; then all are discarded.
         longest: the total characters of texts from which a result is not cached.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        kept: Callable[P, T] = lru_cache(maxsize=most)(function)  # type: ignore[assignment]
+        kept: dict[Any, T] = {}
 
         @wraps(function)
         def ask(*arguments: P.args, **named: P.kwargs) -> T:
-            ours = function if _size(arguments) + _size(tuple(named.values())) > longest else kept
-            return ours(*arguments, **named)
+            key = (arguments, *named.items()) if named else arguments
+            try:
+                return kept[key]
+            except KeyError:
+                pass
+            answer = function(*arguments, **named)
+            if _size(arguments) + _size(tuple(named.values())) <= longest:
+                if len(kept) >= most:
+                    kept.clear()
+                kept[key] = answer
+            return answer
 
         return ask
 

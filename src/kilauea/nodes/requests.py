@@ -18,6 +18,8 @@ def requests_of(pod: Obj, granted: Mapping[str, Obj] | None = None) -> Mapping[s
         granted: granted resources of containers by name, if they differ from the specification.
     """
     spec, own = pod["spec"], granted or {}
+    if len(spec["containers"]) == 1 and not spec.get("initContainers") and not spec.get("overhead"):  # most pods
+        return _requests(spec["containers"][0], own)
     total = _sum(_requests(each, own) for each in spec["containers"])
     beside: dict[str, int] = {}
     first: dict[str, int] = {}

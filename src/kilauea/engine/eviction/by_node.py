@@ -232,10 +232,12 @@ class NodeSearch:
     def _futile_kind(self, task: Task, over: Refusal | None) -> tuple[object, ...] | None:
         """Return a key of tasks for which the same search has the same result as long as no plan is kept.
 
-        None if that is unknown: within a plan, for votes that depend on the job (preempt), and for custom plugins,
-        which may depend on anything. At rest, a cycle thus searches once for each kind.
+        None if that is unknown: within a plan, for votes that depend on the job, and for custom plugins, which may
+        depend on anything. At rest, a cycle thus searches once for each kind.
         """
-        if not self._policy.elsewhere or self._plan.checkpoint() or self._session.points.has_user_plugins:
+        if self._plan.checkpoint() or self._session.points.has_user_plugins:
+            return None
+        if not self._policy.votes_by_kind(self._pool, self._job):
             return None
         job, limited = self._job, over.resource if over is not None else None
         kind = (self._queue.name, job.priority, job.service_type, task.priority, task.owner_kind, task.preemptable)
@@ -245,6 +247,9 @@ class NodeSearch:
         """Yield attempts in order: the nearest queues, then also farther ones; then all again, with crossing units."""
         pool, session = self._pool, self._session
         wanted = self._policy.candidates(pool, self._job, task) & pool.there & pool.without(self._keeping)
+        wanted = self._policy.worth_asking(pool, self._job, wanted)
+        if not wanted.any():
+            return
         turns = pool.turns(session, self._queue)
         by = (type(self._policy), self._queue.name, self._job.priority, self._keeping)
         kind = (*by, task.priority, session.shape_of(task))

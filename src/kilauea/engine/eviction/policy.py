@@ -31,6 +31,9 @@ STARVING, PENDING = "starving", "pending"
 OUT_OF_TURN = "QueueOutOfTurn"
 """The code if only the order of queues keeps a queue from reclaiming."""
 
+VOTING_BY_KIND = frozenset(("priority", "gang", "conformance", "drf", "cdp", "pdb"))
+"""Plugins whose votes about victims in the same queue do not depend on the identity of a job that holds nothing."""
+
 NOT_RUNNING = SpareReason("NotRunning", "does not run yet")
 QUEUE_CLOSED = SpareReason("QueueNotReclaimable", "its queue is not reclaimable")
 HOLDS_SOMETHING = SpareReason("HoldsSomething", "a pod without requests does not evict pods with requests")
@@ -60,6 +63,14 @@ class Policy(ABC):
     @abstractmethod
     def candidates(self, pool: VictimPool, job: Job, task: Task | None = None) -> NDArray[np.bool_]:
         """Return the candidates (T,) in the pool for a job, or for one of its tasks."""
+
+    def worth_asking(self, pool: VictimPool, job: Job, candidates: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return the candidates (T,) without those of which it is known that the plugins spare all."""
+        return candidates
+
+    def votes_by_kind(self, pool: VictimPool, job: Job) -> bool:
+        """Return True if the plugins allow the same victims for all jobs of the same kind as this one."""
+        return False
 
     @abstractmethod
     def not_a_candidate(self, job: Job, task: Task, victim: Task) -> SpareReason:
@@ -112,12 +123,28 @@ class BetweenJobs(Policy):
         own: NDArray[np.bool_] = (pool.queue == pool.queue_of(job)) & (pool.job != job.row)
         return own & _takes_something(pool, task)
 
+    def worth_asking(self, pool: VictimPool, job: Job, candidates: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        points = self.session.points
+        if not points.evicts_only_lower():
+            return candidates
+        lower: NDArray[np.bool_] = candidates & (pool.priority < job.priority)
+        # Other plugins count the tasks that they are asked about, so they are asked about all, unless all are spared.
+        return lower if len(points.voters(self.point)) == 1 or not lower.any() else candidates
+
+    def votes_by_kind(self, pool: VictimPool, job: Job) -> bool:
+        # The votes depend on what a job holds (drf) and on the tasks of others; those of other plugins on anything.
+        holds_nothing = not any(job.allocated.values()) and not bool((pool.job == job.row).any())
+        return holds_nothing and VOTING_BY_KIND.issuperset(self.session.points.voters(self.point))
+
     def not_a_candidate(self, job: Job, task: Task, victim: Task) -> SpareReason:
         return HOLDS_SOMETHING if task.spec.best_effort else NOT_LOWER
 
 
 class WithinJob(BetweenJobs):
     """Preempt, in a second round: victims are tasks of the same job with lower priority."""
+
+    worth_asking = Policy.worth_asking
+    votes_by_kind = Policy.votes_by_kind
 
     def candidates(self, pool: VictimPool, job: Job, task: Task | None = None) -> NDArray[np.bool_]:
         own: NDArray[np.bool_] = pool.job == job.row
@@ -143,6 +170,9 @@ class BetweenQueues(Policy):
     def candidates(self, pool: VictimPool, job: Job, task: Task | None = None) -> NDArray[np.bool_]:
         chosen: NDArray[np.bool_] = pool.running & (pool.queue != pool.queue_of(job)) & self._open[pool.queue]
         return chosen
+
+    def votes_by_kind(self, pool: VictimPool, job: Job) -> bool:
+        return True
 
     def not_a_candidate(self, job: Job, task: Task, victim: Task) -> SpareReason:
         queue = self.session.queues[self.session.state.jobs[victim.group].queue]

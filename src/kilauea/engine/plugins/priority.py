@@ -53,7 +53,7 @@ class Priority(Plugin):
             self.name, lambda sub_job: -max((t.priority for t in sub_job.tasks.values()), default=0)
         )
         session.add_job_starving(self.name, starving)
-        session.add_preemptable(self.name, self._less_important, veto=True, why=NOT_LOWER)
+        session.add_preemptable(self.name, self._less_important, veto=True, why=NOT_LOWER, lower_only=True)
         session.add_unified_evictable(self.name, self._lesser_jobs, veto=True, why=NOT_LOWER)
 
     def _less_important(self, preemptor: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:

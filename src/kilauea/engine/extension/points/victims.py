@@ -28,6 +28,8 @@ class VictimPoints(Registry):
         self._vetoes: set[tuple[str, str]] = set()
         """(point, plugin) of the votes about victims whose veto is final."""
         self._why_spared: dict[tuple[str, str], WhySpared] = {}
+        self._lower_only: set[str] = set()
+        """Plugins whose votes about victims in the same queue spare all jobs without lower priority."""
 
     def close(self) -> None:
         """Also drop the plugins' reasons, which may be bound methods."""
@@ -37,14 +39,24 @@ class VictimPoints(Registry):
     # --- victims
 
     def add_preemptable(
-        self, plugin: str, vote: VictimVote, *, veto: bool = False, why: WhySpared | None = None
+        self,
+        plugin: str,
+        vote: VictimVote,
+        *,
+        veto: bool = False,
+        why: WhySpared | None = None,
+        lower_only: bool = False,
     ) -> None:
         """Add a vote: the candidates that may be evicted for a task of the same queue.
 
         With `veto`, a candidate that the plugin spares stays spared, even if other plugins select it. `why` is the
-        reason that explanations show for a task that the plugin spares, or a function that returns it.
+        reason that explanations show for a task that the plugin spares, or a function that returns it. With
+        `lower_only`, the plugin spares all tasks of other jobs whose priority is not lower, so that searches need not
+        ask about them.
         """
         self._add_victim_vote("preemptable", plugin, vote, veto, why)
+        if lower_only:
+            self._lower_only.add(plugin)
 
     def add_reclaimable(
         self, plugin: str, vote: VictimVote, *, veto: bool = False, why: WhySpared | None = None
@@ -88,6 +100,19 @@ class VictimPoints(Registry):
     def add_victim_tasks(self, plugin: str, victims: Callable[[Sequence[Task]], Sequence[Task]]) -> None:
         """Add a choice of tasks to evict without a preemptor."""
         self.add("victim_tasks", plugin, victims)
+
+    def voters(self, point: str) -> list[str]:
+        """Return the plugins that vote about victims at a point, in order."""
+        return [plugin for tier in self.tiers_of(point) for plugin, _ in tier]
+
+    def evicts_only_lower(self) -> bool:
+        """Return True if only jobs of lower priority can lose tasks to a job of their queue.
+
+        That is so if the first vote spares all others for good; without a veto, or after another vote, a later tier may
+        select them.
+        """
+        first = next(iter(self.voters("preemptable")), "")
+        return first in self._lower_only and ("preemptable", first) in self._vetoes
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         """Return the candidates that may be evicted for a task of the same queue."""

@@ -1,0 +1,128 @@
+"""Searches for victims that cannot succeed: they are skipped, and skipping them changes no plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.test_observed import Listening
+from kilauea.api.meta import Object
+from kilauea.engine.cycle import cycle
+from kilauea.engine.eviction.policy import BetweenJobs, Policy
+from kilauea.engine.plan import Plan
+from kilauea.simulator.scenario import build_state
+from support.builders import NOW, Data, conf, flat, group, node, nominations, parsed, pod, priority_class, queue
+from support.queue_trees import WITH_GANGS, cases_of
+
+NODES, WAITING = 4, 25
+PRIORITY_FIRST = conf("allocate, preempt", ["priority", "gang", "conformance"], ["predicates", "nodeorder"])
+PRIORITY_LATER = conf("allocate, preempt", ["gang"], ["priority", "conformance", "predicates", "nodeorder"])
+PRIORITIES = {"low": 1, "mid": 5, "high": 9}
+
+
+def searched(chosen: Data, *objects: object) -> tuple[Plan, int]:
+    """The plan for a cluster, and the number of nodes on which it looked for victims."""
+    listening = Listening()
+    classes = [priority_class(name, value) for name, value in PRIORITIES.items()]
+    state = build_state(flat([queue("q"), *classes, *objects]))  # type: ignore[list-item]
+    plan = cycle(state, parsed(chosen)[0], NOW, observer=listening)
+    return plan, listening.tries["preempt"]
+
+
+def full(priority: str, minimum: int = 0) -> list[Object]:
+    """Nodes whose CPUs are all in use, by groups of one pod."""
+    made: list[Object] = []
+    for number in range(NODES):
+        made += [node(f"n{number}", cpu=2)]
+        for half in range(2):
+            name = f"runs-{number}-{half}"
+            made += [group(name, minimum=minimum, phase="Running", priority=priority)]
+            made += [pod(f"{name}-0", name, cpu=1, node=f"n{number}", priority=PRIORITIES[priority])]
+    return made
+
+
+def waiting(priority: str, count: int = WAITING) -> list[Object]:
+    """Groups of one pod that wait."""
+    names = [f"waits-{number}" for number in range(count)]
+    groups = [group(name, minimum=1, phase="Inqueue", priority=priority) for name in names]
+    return [*groups, *(pod(f"{name}-0", name, cpu=1, priority=PRIORITIES[priority]) for name in names)]
+
+
+def services(count: int, priority: int, name: str, **more: object) -> list[Object]:
+    """Pods of kube-scheduler without a group."""
+    each: dict[str, object] = {"cpu": 1, "schedulerName": "default-scheduler", "priority": priority} | more
+    return [pod(f"{name}-{number}", "", **each) for number in range(count)]  # type: ignore[arg-type]
+
+
+def test_pods_of_the_same_priority_are_not_examined() -> None:
+    plan, tries = searched(PRIORITY_FIRST, full("mid"), waiting("mid"))
+    assert (len(plan.evictions), tries) == (0, 0)
+
+
+def test_services_of_the_same_priority_are_not_examined() -> None:
+    nodes = [node(f"n{number}", cpu=5) for number in range(NODES)]
+    run = [each for n in range(NODES) for each in services(5, 0, f"runs-{n}", node=f"n{n}")]
+    plan, tries = searched(PRIORITY_FIRST, nodes, run, services(WAITING, 0, "waits"))
+    assert (len(plan.evictions), tries) == (0, 0)
+
+
+def test_one_pod_of_lower_priority_is_still_found_for_one_of_many() -> None:
+    nodes = [node("n0", cpu=2), node("n1", cpu=2)]
+    run = [*services(2, 0, "runs", node="n0"), *services(1, 0, "also", node="n1"), *services(1, -1, "low", node="n1")]
+    plan, _ = searched(PRIORITY_FIRST, nodes, run, services(WAITING, 0, "waits"))
+    assert [each.pod.rpartition("/")[2] for each in plan.evictions] == ["low-0"]
+    assert list(nominations(plan).values()) == ["n1"]
+
+
+def test_jobs_of_a_kind_are_searched_for_once_even_if_other_plugins_vote_before_priorities() -> None:
+    _, once = searched(PRIORITY_LATER, full("mid", 1), waiting("mid", 1))
+    plan, tries = searched(PRIORITY_LATER, full("mid", 1), waiting("mid"))
+    assert (len(plan.evictions), tries) == (0, once)
+    assert once > 0
+
+
+def test_another_priority_is_another_kind() -> None:
+    high = [group("high", minimum=1, phase="Inqueue", priority="high"), pod("high-0", "high", cpu=1, priority=9)]
+    plan, _ = searched(PRIORITY_FIRST, full("mid"), waiting("mid"), high)
+    assert [each.by.rpartition("/")[2] for each in plan.evictions] == ["high"]
+
+
+@contextmanager
+def searching_always() -> Iterator[None]:
+    """Skip no search."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BetweenJobs, "worth_asking", Policy.worth_asking)
+        patch.setattr(BetweenJobs, "votes_by_kind", Policy.votes_by_kind)
+        yield
+
+
+@pytest.mark.parametrize("plugins", [["priority", "gang"], ["gang", "priority"], ["drf"], ["priority", "pdb", "drf"]])
+@given(data=st.data())
+def test_plans_are_the_same_as_with_all_searches(plugins: list[str], data: st.DataObject) -> None:
+    case = cases_of("preempt", data, priorities=("low", "mid"), shapes=WITH_GANGS)
+    objects = case.cluster.objects()
+    rules = parsed(conf("enqueue, allocate, backfill, preempt", plugins, ["predicates", "nodeorder"]))[0]
+    plan = cycle(build_state(objects), rules, NOW)
+    with searching_always():
+        assert cycle(build_state(objects), rules, NOW) == plan
+
+
+@given(
+    run=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 2)), min_size=2, max_size=8),
+    wait=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3)), max_size=6),
+)
+def test_services_get_the_same_rooms_as_with_all_searches(
+    run: list[tuple[int, int]], wait: list[tuple[int, int]]
+) -> None:
+    objects = [node(f"n{number}", cpu=4) for number in range(3)]
+    for number, (priority, cpu) in enumerate(run):
+        objects += services(1, priority, f"runs-{number}", cpu=cpu, node=f"n{number % 3}")
+    for number, (priority, cpu) in enumerate(wait):
+        objects += services(1, priority, f"waits-{number}", cpu=cpu)
+    plan, _ = searched(PRIORITY_FIRST, objects)
+    with searching_always():
+        assert searched(PRIORITY_FIRST, objects)[0] == plan

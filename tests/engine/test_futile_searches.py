@@ -15,12 +15,12 @@ from kilauea.engine.cycle import cycle
 from kilauea.engine.eviction.policy import BetweenJobs, Policy
 from kilauea.engine.plan import Plan
 from kilauea.simulator.scenario import build_state
-from support.builders import NOW, Data, conf, flat, group, node, nominations, parsed, pod, priority_class, queue
+from support.builders import NOW, Data, conf, flat, group, node, nominations, parsed, plugin, pod, priority_class, queue
 from support.queue_trees import WITH_GANGS, cases_of
 
 NODES, WAITING = 4, 25
 PRIORITY_FIRST = conf("allocate, preempt", ["priority", "gang", "conformance"], ["predicates", "nodeorder"])
-PRIORITY_LATER = conf("allocate, preempt", ["gang"], ["priority", "conformance", "predicates", "nodeorder"])
+BY_SHARES = conf("allocate, preempt", [plugin("gang", enablePreemptable=False), "drf"], ["predicates", "nodeorder"])
 PRIORITIES = {"low": 1, "mid": 5, "high": 9}
 
 
@@ -78,11 +78,23 @@ def test_one_pod_of_lower_priority_is_still_found_for_one_of_many() -> None:
     assert list(nominations(plan).values()) == ["n1"]
 
 
-def test_jobs_of_a_kind_are_searched_for_once_even_if_other_plugins_vote_before_priorities() -> None:
-    _, once = searched(PRIORITY_LATER, full("mid", 1), waiting("mid", 1))
-    plan, tries = searched(PRIORITY_LATER, full("mid", 1), waiting("mid"))
+def test_jobs_of_a_kind_are_searched_for_once_by_plugins_that_always_have_to_be_asked() -> None:
+    _, once = searched(BY_SHARES, full("mid"), waiting("mid", 1))
+    plan, tries = searched(BY_SHARES, full("mid"), waiting("mid"))
     assert (len(plan.evictions), tries) == (0, once)
     assert once > 0
+
+
+def test_gangs_at_their_minimum_are_not_examined() -> None:
+    plan, tries = searched(PRIORITY_FIRST, full("low", 1), waiting("mid"))
+    assert (len(plan.evictions), tries) == (0, 0)
+
+
+def test_a_gang_with_a_spare_pod_is_examined() -> None:
+    spare = [group("spare", minimum=1, phase="Running", priority="low"), node("extra", cpu=2)]
+    run = [pod(f"spare-{number}", "spare", cpu=1, node="extra", priority=1) for number in range(2)]
+    plan, _ = searched(PRIORITY_FIRST, full("low", 1), spare, run, waiting("mid"))
+    assert [each.pod.rpartition("/")[2] for each in plan.evictions] == ["spare-1"]
 
 
 def test_another_priority_is_another_kind() -> None:
@@ -95,7 +107,7 @@ def test_another_priority_is_another_kind() -> None:
 def searching_always() -> Iterator[None]:
     """Skip no search."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BetweenJobs, "worth_asking", Policy.worth_asking)
+        patch.setattr(BetweenJobs, "possible", Policy.possible)
         patch.setattr(BetweenJobs, "votes_by_kind", Policy.votes_by_kind)
         yield
 

@@ -112,6 +112,7 @@ class Attempt:
     Attributes:
         task: the task.
         wanted: (T,) tasks of the pool to consider.
+        possible: (T,) those that plugins do not spare in any case.
         crossing: True if a unit may take a queue below its deserved share.
         turns: (T,) the turn of each task's job to lose tasks.
         in_vain: (N,) nodes that failed for tasks of this kind.
@@ -122,6 +123,7 @@ class Attempt:
 
     task: Task
     wanted: NDArray[np.bool_]
+    possible: NDArray[np.bool_]
     crossing: bool
     turns: NDArray[np.int64]
     in_vain: NDArray[np.bool_]
@@ -247,22 +249,27 @@ class NodeSearch:
         """Yield attempts in order: the nearest queues, then also farther ones; then all again, with crossing units."""
         pool, session = self._pool, self._session
         wanted = self._policy.candidates(pool, self._job, task) & pool.there & pool.without(self._keeping)
-        wanted = self._policy.worth_asking(pool, self._job, wanted)
-        if not wanted.any():
+        possible = self._policy.possible(pool, self._job)
+        if possible is None:
+            possible = wanted
+        elif len(session.points.voters(self._policy.point)) == 1:  # others count the tasks that they are asked about
+            wanted = wanted & possible
+        if not (wanted & possible).any():
             return
         turns = pool.turns(session, self._queue)
         by = (type(self._policy), self._queue.name, self._job.priority, self._keeping)
         kind = (*by, task.priority, session.shape_of(task))
         inside = session.shard.inside if session.shard.soft else None
         if inside is not None:
-            yield from self._on_nodes(task, over, wanted & inside[pool.node], turns, (*kind, "inside"))
-        yield from self._on_nodes(task, over, wanted, turns, kind)
+            yield from self._on_nodes(task, over, wanted & inside[pool.node], possible, turns, (*kind, "inside"))
+        yield from self._on_nodes(task, over, wanted, possible, turns, kind)
 
     def _on_nodes(
         self,
         task: Task,
         over: Refusal | None,
         wanted: NDArray[np.bool_],
+        possible: NDArray[np.bool_],
         turns: NDArray[np.int64],
         kind: tuple[object, ...],
     ) -> Iterator[Attempt]:
@@ -277,7 +284,8 @@ class NodeSearch:
                 near = wanted if limit == levels[-1] else wanted & (distance <= limit)
                 if limit == levels[0] or near.any():
                     in_vain = pool.in_vain((*kind, crossing, limit))
-                    yield Attempt(task, near, crossing, turns, in_vain, kind, over, Want(task, task.spec.requests))
+                    want = Want(task, task.spec.requests)
+                    yield Attempt(task, near, near & possible, crossing, turns, in_vain, kind, over, want)
 
     def _best_of(self, attempt: Attempt) -> Option | None:
         in_vain = attempt.in_vain
@@ -320,7 +328,7 @@ class NodeSearch:
         need = shape.need
         free = nodes.all().future_idle
         room = pool.room(wanted, len(nodes))
-        some = room.any(axis=0)
+        some = room.any(axis=0) & pool.nodes_with(attempt.possible, len(nodes))
         fresh = wanted & pool.fresh
         if fresh.any():
             unstarted = pool.room(fresh, len(nodes))
@@ -449,7 +457,7 @@ class NodeSearch:
         for victim in ordered:
             if not prospect.may_beat(best):
                 break
-            if not pool.has(victim):
+            if not pool.has(victim) or not attempt.possible[pool.index[victim.key]]:
                 continue
             unit = self._unit(attempt, victim)
             if unit is None or (best is not None and not best.overshoot and pool.cost(unit) > best.pods):

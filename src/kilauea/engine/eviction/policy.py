@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kilauea.engine.eviction.bundles import Bundle
 from kilauea.engine.eviction.floor import Floor, Want, nothing_to_take
 from kilauea.engine.eviction.victims import VictimPool
-from kilauea.engine.extension import Refusal
+from kilauea.engine.extension import Refusal, Spares
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import ranked_shares
@@ -64,9 +64,9 @@ class Policy(ABC):
     def candidates(self, pool: VictimPool, job: Job, task: Task | None = None) -> NDArray[np.bool_]:
         """Return the candidates (T,) in the pool for a job, or for one of its tasks."""
 
-    def worth_asking(self, pool: VictimPool, job: Job, candidates: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the candidates (T,) without those of which it is known that the plugins spare all."""
-        return candidates
+    def possible(self, pool: VictimPool, job: Job) -> NDArray[np.bool_] | None:
+        """Return the tasks (T,) without those that the plugins always spare for a job; None if all are possible."""
+        return None
 
     def votes_by_kind(self, pool: VictimPool, job: Job) -> bool:
         """Return True if the plugins allow the same victims for all jobs of the same kind as this one."""
@@ -123,13 +123,14 @@ class BetweenJobs(Policy):
         own: NDArray[np.bool_] = (pool.queue == pool.queue_of(job)) & (pool.job != job.row)
         return own & _takes_something(pool, task)
 
-    def worth_asking(self, pool: VictimPool, job: Job, candidates: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        points = self.session.points
-        if not points.evicts_only_lower():
-            return candidates
-        lower: NDArray[np.bool_] = candidates & (pool.priority < job.priority)
-        # Other plugins count the tasks that they are asked about, so they are asked about all, unless all are spared.
-        return lower if len(points.voters(self.point)) == 1 or not lower.any() else candidates
+    def possible(self, pool: VictimPool, job: Job) -> NDArray[np.bool_] | None:
+        spared = self.session.points.always_spared()
+        found = pool.there
+        if Spares.NOT_LOWER in spared:
+            found = found & (pool.priority < job.priority)
+        if Spares.AT_MINIMUM in spared:
+            found = found & (pool.fresh | ~pool.at_minimum())
+        return found if spared else None
 
     def votes_by_kind(self, pool: VictimPool, job: Job) -> bool:
         # The votes depend on what a job holds (drf) and on the tasks of others; those of other plugins on anything.
@@ -143,7 +144,7 @@ class BetweenJobs(Policy):
 class WithinJob(BetweenJobs):
     """Preempt, in a second round: victims are tasks of the same job with lower priority."""
 
-    worth_asking = Policy.worth_asking
+    possible = Policy.possible
     votes_by_kind = Policy.votes_by_kind
 
     def candidates(self, pool: VictimPool, job: Job, task: Task | None = None) -> NDArray[np.bool_]:

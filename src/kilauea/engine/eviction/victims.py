@@ -122,6 +122,13 @@ class VictimPool:
         """(R, N) resources that would be free on each node without the wanted tasks."""
         return self._by_node(np.add, wanted, nodes)
 
+    def nodes_with(self, wanted: NDArray[np.bool_], nodes: int) -> NDArray[np.bool_]:
+        """(N,) nodes with any wanted task."""
+        out = np.zeros(nodes, dtype=bool)
+        if len(self._used):
+            out[self._used] = np.logical_or.reduceat(wanted, self._starts[self._used])
+        return out
+
     def largest(self, wanted: NDArray[np.bool_], nodes: int) -> NDArray[np.int64]:
         """(R, N) maximum that any wanted task holds on each node."""
         return self._by_node(np.maximum, wanted, nodes)

@@ -12,7 +12,7 @@ from kilauea.engine.extension.points.answers import (
     Scope,
 )
 from kilauea.engine.extension.points.registry import FLAGS
-from kilauea.engine.extension.points.victims import victims_and_vote
+from kilauea.engine.extension.points.victims import Spares, victims_and_vote
 from kilauea.engine.plan import Refusal, SpareReason
 
 __all__ = [
@@ -28,5 +28,6 @@ __all__ = [
     "Rejection",
     "Scope",
     "SpareReason",
+    "Spares",
     "victims_and_vote",
 ]

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kilauea.engine.extension import PERMIT, REJECT, Refusal, SpareReason
+from kilauea.engine.extension import PERMIT, REJECT, Refusal, SpareReason, Spares
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task
@@ -59,7 +59,7 @@ class Gang(Plugin):
         session.add_job_ready(self.name, ready)
         session.add_job_pipelined(self.name, lambda job: PERMIT if pipelined(job) else REJECT)
         session.add_job_starving(self.name, lambda job: job.is_starving)
-        session.add_preemptable(self.name, self._surplus, veto=True, why=AT_MINIMUM)
+        session.add_preemptable(self.name, self._surplus, veto=True, why=AT_MINIMUM, spares=Spares.AT_MINIMUM)
         session.add_reclaimable(self.name, self._surplus, veto=True, why=AT_MINIMUM)
         session.add_unified_evictable(self.name, lambda _, candidates: (candidates, PERMIT), veto=True)
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kilauea.engine.eviction.bundles import GangPreemptor
-from kilauea.engine.extension import PERMIT, SpareReason
+from kilauea.engine.extension import PERMIT, SpareReason, Spares
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task
@@ -53,7 +53,7 @@ class Priority(Plugin):
             self.name, lambda sub_job: -max((t.priority for t in sub_job.tasks.values()), default=0)
         )
         session.add_job_starving(self.name, starving)
-        session.add_preemptable(self.name, self._less_important, veto=True, why=NOT_LOWER, lower_only=True)
+        session.add_preemptable(self.name, self._less_important, veto=True, why=NOT_LOWER, spares=Spares.NOT_LOWER)
         session.add_unified_evictable(self.name, self._lesser_jobs, veto=True, why=NOT_LOWER)
 
     def _less_important(self, preemptor: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:

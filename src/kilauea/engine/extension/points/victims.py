@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any
 
 from kilauea.engine.conf import PluginConf
@@ -20,6 +21,13 @@ def victims_and_vote(point: str, plugin: str, answer: Any) -> tuple[Sequence[Tas
     return answer[0], answer[1]
 
 
+class Spares(Enum):
+    """Tasks of other jobs that a vote always spares, whatever else it is asked about."""
+
+    NOT_LOWER = "tasks of jobs whose priority is not lower than the preemptor's"
+    AT_MINIMUM = "tasks of gangs without spare pods, unless they were placed in this cycle"
+
+
 class VictimPoints(Registry):
     """Victims of evictions: which tasks may be evicted for which preemptor."""
 
@@ -28,8 +36,8 @@ class VictimPoints(Registry):
         self._vetoes: set[tuple[str, str]] = set()
         """(point, plugin) of the votes about victims whose veto is final."""
         self._why_spared: dict[tuple[str, str], WhySpared] = {}
-        self._lower_only: set[str] = set()
-        """Plugins whose votes about victims in the same queue spare all jobs without lower priority."""
+        self._spares: dict[str, Spares] = {}
+        """Tasks that votes about victims in the same queue always spare, by plugin."""
 
     def close(self) -> None:
         """Also drop the plugins' reasons, which may be bound methods."""
@@ -45,18 +53,17 @@ class VictimPoints(Registry):
         *,
         veto: bool = False,
         why: WhySpared | None = None,
-        lower_only: bool = False,
+        spares: Spares | None = None,
     ) -> None:
         """Add a vote: the candidates that may be evicted for a task of the same queue.
 
         With `veto`, a candidate that the plugin spares stays spared, even if other plugins select it. `why` is the
-        reason that explanations show for a task that the plugin spares, or a function that returns it. With
-        `lower_only`, the plugin spares all tasks of other jobs whose priority is not lower, so that searches need not
-        ask about them.
+        reason that explanations show for a task that the plugin spares, or a function that returns it. `spares` are
+        tasks that it always spares, so that searches need not ask about them.
         """
         self._add_victim_vote("preemptable", plugin, vote, veto, why)
-        if lower_only:
-            self._lower_only.add(plugin)
+        if spares is not None:
+            self._spares[plugin] = spares
 
     def add_reclaimable(
         self, plugin: str, vote: VictimVote, *, veto: bool = False, why: WhySpared | None = None
@@ -105,14 +112,19 @@ class VictimPoints(Registry):
         """Return the plugins that vote about victims at a point, in order."""
         return [plugin for tier in self.tiers_of(point) for plugin, _ in tier]
 
-    def evicts_only_lower(self) -> bool:
-        """Return True if only jobs of lower priority can lose tasks to a job of their queue.
+    def always_spared(self) -> set[Spares]:
+        """Return the tasks of other jobs in the same queue that no task can evict.
 
-        That is so if the first vote spares all others for good; without a veto, or after another vote, a later tier may
-        select them.
+        A veto counts only if the plugin is asked. The first plugin is, and those after it in its tier as long as all
+        before them have a veto, too: a candidate is either spared or passed on to the next one.
         """
-        first = next(iter(self.voters("preemptable")), "")
-        return first in self._lower_only and ("preemptable", first) in self._vetoes
+        spared: set[Spares] = set()
+        for plugin, _ in next(iter(self.tiers_of("preemptable")), ()):
+            if ("preemptable", plugin) not in self._vetoes:
+                break
+            if (tasks := self._spares.get(plugin)) is not None:
+                spared.add(tasks)
+        return spared
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         """Return the candidates that may be evicted for a task of the same queue."""

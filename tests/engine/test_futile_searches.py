@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.test_observed import Listening
 from kilauea.api.meta import Object
 from kilauea.engine.cycle import cycle
-from kilauea.engine.eviction.policy import BetweenJobs, Policy
+from kilauea.engine.eviction.policy import BetweenJobs, BetweenQueues, Policy
 from kilauea.engine.plan import Plan
 from kilauea.simulator.scenario import build_state
 from support.builders import NOW, Data, conf, flat, group, node, nominations, parsed, plugin, pod, priority_class, queue
@@ -107,8 +107,9 @@ def test_another_priority_is_another_kind() -> None:
 def searching_always() -> Iterator[None]:
     """Skip no search."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BetweenJobs, "possible", Policy.possible)
-        patch.setattr(BetweenJobs, "votes_by_kind", Policy.votes_by_kind)
+        patch.setattr(Policy, "possible", lambda *_: None)
+        for policy in (BetweenJobs, BetweenQueues):
+            patch.setattr(policy, "votes_by_kind", lambda *_: False)
         yield
 
 
@@ -121,6 +122,27 @@ def test_plans_are_the_same_as_with_all_searches(plugins: list[str], data: st.Da
     plan = cycle(build_state(objects), rules, NOW)
     with searching_always():
         assert cycle(build_state(objects), rules, NOW) == plan
+
+
+@pytest.mark.parametrize("plugins", [["gang", "conformance"], ["priority", "gang"], ["pdb", "gang"]])
+@given(data=st.data())
+def test_reclaim_takes_the_same_as_with_all_searches(plugins: list[str], data: st.DataObject) -> None:
+    case = cases_of("reclaim", data, priorities=("low", "mid"), shapes=WITH_GANGS)
+    objects = case.cluster.objects()
+    rules = parsed(conf("enqueue, allocate, backfill, reclaim", plugins, ["predicates", "capacity", "nodeorder"]))[0]
+    plan = cycle(build_state(objects), rules, NOW)
+    with searching_always():
+        assert cycle(build_state(objects), rules, NOW) == plan
+
+
+def test_reclaim_does_not_examine_gangs_at_their_minimum() -> None:
+    rules = conf("allocate, reclaim", ["gang", "conformance"], ["predicates", "proportion", "nodeorder"])
+    claims = [group(f"waits-{n}", minimum=1, phase="Inqueue", queue="other") for n in range(WAITING)]
+    pods = [pod(f"waits-{n}-0", f"waits-{n}", cpu=1) for n in range(WAITING)]
+    listening = Listening()
+    state = build_state(flat([queue("q"), queue("other"), priority_class("low", 1), full("low", 1), claims, pods]))
+    plan = cycle(state, parsed(rules)[0], NOW, observer=listening)
+    assert (len(plan.evictions), listening.tries["reclaim"]) == (0, 0)
 
 
 @given(

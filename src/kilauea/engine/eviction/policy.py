@@ -66,7 +66,13 @@ class Policy(ABC):
 
     def possible(self, pool: VictimPool, job: Job) -> NDArray[np.bool_] | None:
         """Return the tasks (T,) without those that the plugins always spare for a job; None if all are possible."""
-        return None
+        spared = self.session.points.always_spared(self.point)
+        found = pool.there
+        if Spares.NOT_LOWER in spared:
+            found = found & (pool.priority < job.priority)
+        if Spares.AT_MINIMUM in spared:
+            found = found & (pool.fresh | ~pool.at_minimum())
+        return found if spared else None
 
     def votes_by_kind(self, pool: VictimPool, job: Job) -> bool:
         """Return True if the plugins allow the same victims for all jobs of the same kind as this one."""
@@ -123,15 +129,6 @@ class BetweenJobs(Policy):
         own: NDArray[np.bool_] = (pool.queue == pool.queue_of(job)) & (pool.job != job.row)
         return own & _takes_something(pool, task)
 
-    def possible(self, pool: VictimPool, job: Job) -> NDArray[np.bool_] | None:
-        spared = self.session.points.always_spared()
-        found = pool.there
-        if Spares.NOT_LOWER in spared:
-            found = found & (pool.priority < job.priority)
-        if Spares.AT_MINIMUM in spared:
-            found = found & (pool.fresh | ~pool.at_minimum())
-        return found if spared else None
-
     def votes_by_kind(self, pool: VictimPool, job: Job) -> bool:
         # The votes depend on what a job holds (drf) and on the tasks of others; those of other plugins on anything.
         holds_nothing = not any(job.allocated.values()) and not bool((pool.job == job.row).any())
@@ -144,8 +141,10 @@ class BetweenJobs(Policy):
 class WithinJob(BetweenJobs):
     """Preempt, in a second round: victims are tasks of the same job with lower priority."""
 
-    possible = Policy.possible
     votes_by_kind = Policy.votes_by_kind
+
+    def possible(self, pool: VictimPool, job: Job) -> None:
+        return None
 
     def candidates(self, pool: VictimPool, job: Job, task: Task | None = None) -> NDArray[np.bool_]:
         own: NDArray[np.bool_] = pool.job == job.row

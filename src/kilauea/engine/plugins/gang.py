@@ -60,7 +60,7 @@ class Gang(Plugin):
         session.add_job_pipelined(self.name, lambda job: PERMIT if pipelined(job) else REJECT)
         session.add_job_starving(self.name, lambda job: job.is_starving)
         session.add_preemptable(self.name, self._surplus, veto=True, why=AT_MINIMUM, spares=Spares.AT_MINIMUM)
-        session.add_reclaimable(self.name, self._surplus, veto=True, why=AT_MINIMUM)
+        session.add_reclaimable(self.name, self._surplus, veto=True, why=AT_MINIMUM, spares=Spares.AT_MINIMUM)
         session.add_unified_evictable(self.name, lambda _, candidates: (candidates, PERMIT), veto=True)
 
     def _surplus(self, _: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:

@@ -36,8 +36,8 @@ class VictimPoints(Registry):
         self._vetoes: set[tuple[str, str]] = set()
         """(point, plugin) of the votes about victims whose veto is final."""
         self._why_spared: dict[tuple[str, str], WhySpared] = {}
-        self._spares: dict[str, Spares] = {}
-        """Tasks that votes about victims in the same queue always spare, by plugin."""
+        self._spares: dict[tuple[str, str], Spares] = {}
+        """The tasks that votes about victims always spare, by point and plugin."""
 
     def close(self) -> None:
         """Also drop the plugins' reasons, which may be bound methods."""
@@ -61,15 +61,19 @@ class VictimPoints(Registry):
         reason that explanations show for a task that the plugin spares, or a function that returns it. `spares` are
         tasks that it always spares, so that searches need not ask about them.
         """
-        self._add_victim_vote("preemptable", plugin, vote, veto, why)
-        if spares is not None:
-            self._spares[plugin] = spares
+        self._add_victim_vote("preemptable", plugin, vote, veto, why, spares)
 
     def add_reclaimable(
-        self, plugin: str, vote: VictimVote, *, veto: bool = False, why: WhySpared | None = None
+        self,
+        plugin: str,
+        vote: VictimVote,
+        *,
+        veto: bool = False,
+        why: WhySpared | None = None,
+        spares: Spares | None = None,
     ) -> None:
         """Add a vote: the tasks of other queues that may be evicted for a task; otherwise as `add_preemptable`."""
-        self._add_victim_vote("reclaimable", plugin, vote, veto, why)
+        self._add_victim_vote("reclaimable", plugin, vote, veto, why, spares)
 
     def add_unified_evictable(
         self,
@@ -89,8 +93,11 @@ class VictimPoints(Registry):
         vote: Callable[..., tuple[Sequence[Task], int]],
         veto: bool,
         why: WhySpared | None,
+        spares: Spares | None = None,
     ) -> None:
         self.add(point, plugin, vote)
+        if spares is not None:
+            self._spares[point, plugin] = spares
         if veto:
             self._vetoes.add((point, plugin))
         if why is not None:
@@ -112,17 +119,17 @@ class VictimPoints(Registry):
         """Return the plugins that vote about victims at a point, in order."""
         return [plugin for tier in self.tiers_of(point) for plugin, _ in tier]
 
-    def always_spared(self) -> set[Spares]:
-        """Return the tasks of other jobs in the same queue that no task can evict.
+    def always_spared(self, point: str) -> set[Spares]:
+        """Return the tasks of other jobs that nothing can evict at a point.
 
         A veto counts only if the plugin is asked. The first plugin is, and those after it in its tier as long as all
         before them have a veto, too: a candidate is either spared or passed on to the next one.
         """
         spared: set[Spares] = set()
-        for plugin, _ in next(iter(self.tiers_of("preemptable")), ()):
-            if ("preemptable", plugin) not in self._vetoes:
+        for plugin, _ in next(iter(self.tiers_of(point)), ()):
+            if (point, plugin) not in self._vetoes:
                 break
-            if (tasks := self._spares.get(plugin)) is not None:
+            if (tasks := self._spares.get((point, plugin))) is not None:
                 spared.add(tasks)
         return spared
 

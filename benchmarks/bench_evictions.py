@@ -75,6 +75,7 @@ CASES = (
             ("large gangs go whole", {"gang": 50, "minimum": 50}),
             ("victims are tiny", {"held": 1, "minimum": 1, "asked": (8,)}),
             ("no victims", {"to_spare": False}),
+            ("no victims, 28 sizes", {"to_spare": False, "asked": tuple(range(3, 31))}),
         )
     ),
 )

@@ -97,6 +97,18 @@ def test_a_gang_with_a_spare_pod_is_examined() -> None:
     assert [each.pod.rpartition("/")[2] for each in plan.evictions] == ["spare-1"]
 
 
+def test_jobs_of_a_kind_try_the_nodes_that_others_have_left() -> None:
+    system = [group("system", minimum=0, phase="Running", priority="low"), *(node(f"n{n}", cpu=1) for n in range(90))]
+    run = [
+        pod(f"system-{n}", "system", cpu=1, node=f"n{n}", priority=1, priorityClassName="system-node-critical")
+        for n in range(90)
+    ]
+    ordinary = [group("ordinary", minimum=0, phase="Running", priority="low"), node("other", cpu=1)]
+    ordinary += [pod("ordinary-0", "ordinary", cpu=1, node="other", priority=1)]
+    plan, _ = searched(PRIORITY_FIRST, system, run, ordinary, waiting("mid"))
+    assert [each.pod.rpartition("/")[2] for each in plan.evictions] == ["ordinary-0"]
+
+
 def test_another_priority_is_another_kind() -> None:
     high = [group("high", minimum=1, phase="Inqueue", priority="high"), pod("high-0", "high", cpu=1, priority=9)]
     plan, _ = searched(PRIORITY_FIRST, full("mid"), waiting("mid"), high)

@@ -151,6 +151,8 @@ class NodeSearch:
         self._plan = EvictionPlan(session, pool, policy, queue, job, gangs=gangs)
         self._in_vain: dict[tuple[object, ...], int] = {}
         """Number of operations at the last failed search, by kind of task."""
+        self._left = False
+        """True if the latest search has left promising nodes untried."""
         self._keeping: frozenset[int] = frozenset()
         """Rows of jobs to spare: a plan that evicted their tasks was out of turn."""
 
@@ -223,11 +225,13 @@ class NodeSearch:
         futile, pool = self._futile_kind(task, over), self._pool
         if futile is not None and pool.futile.get(futile) == pool.commits:
             return None
+        self._left = False
         for attempt in self._attempts(task, over):
             option = self._best_of(attempt)
             if option is not None:
                 return option
-        if futile is not None:
+        # In a queue, jobs of a kind take turns to try the nodes: each those that the ones before it have left.
+        if futile is not None and (self._policy.elsewhere or not self._left):
             pool.futile[futile] = pool.commits
         return None
 
@@ -290,9 +294,12 @@ class NodeSearch:
     def _best_of(self, attempt: Attempt) -> Option | None:
         in_vain = attempt.in_vain
         best = self._best_among(attempt, self._promising(attempt))
-        while best is None and in_vain.sum() < NODES_IN_VAIN:
+        while best is None:
             fresh = [p for p in self._promising(attempt) if not in_vain[p.row]]
             if not fresh:
+                break
+            if in_vain.sum() >= NODES_IN_VAIN:
+                self._left = True
                 break
             best = self._best_among(attempt, fresh)
         return best

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from engine.test_observed import Listening
 from kilauea.api.meta import Object
 from kilauea.engine.cycle import cycle
+from kilauea.engine.eviction import by_domain
 from kilauea.engine.eviction.policy import BetweenJobs, BetweenQueues, Policy
 from kilauea.engine.plan import Plan
 from kilauea.simulator.scenario import build_state
@@ -144,6 +145,17 @@ def test_reclaim_takes_the_same_as_with_all_searches(plugins: list[str], data: s
     rules = parsed(conf("enqueue, allocate, backfill, reclaim", plugins, ["predicates", "capacity", "nodeorder"]))[0]
     plan = cycle(build_state(objects), rules, NOW)
     with searching_always():
+        assert cycle(build_state(objects), rules, NOW) == plan
+
+
+@pytest.mark.parametrize("action", ["gangreclaim", "gangpreempt"])
+@given(data=st.data())
+def test_gangs_get_the_same_rooms_as_if_no_two_bundles_were_of_a_kind(action: str, data: st.DataObject) -> None:
+    case = cases_of(action, data, priorities=("low", "mid"), shapes=WITH_GANGS)
+    objects, rules = case.cluster.objects(), parsed(case.conf(action))[0]
+    plan = cycle(build_state(objects), rules, NOW)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(by_domain, "_kind_of", lambda bundle: (bundle.job.key, bundle.whole, bundle.tasks))
         assert cycle(build_state(objects), rules, NOW) == plan
 
 

@@ -25,6 +25,7 @@ from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import PODS, add
 from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.placement.gangs import sub_gang_sheets
 from kilauea.engine.placement.tasks import Part
@@ -32,6 +33,9 @@ from kilauea.engine.session import Session
 
 EVICTION = "Evict"
 """The purpose for which plugins select domains."""
+
+_Kind = tuple[str, bool, tuple[TaskSpec, ...]]
+"""The queue of a bundle, True for a whole gang, and the requests of its tasks."""
 
 Enough = Callable[[], bool]
 """True if the job has all tasks that others would be evicted for."""
@@ -51,6 +55,11 @@ def domain_search(
     return lambda tasks, enough: DomainSearch(session, pool, policy, queue, job, domains=domains, whole=whole).make(
         tasks, enough
     )
+
+
+def _kind_of(bundle: Bundle) -> _Kind:
+    """Return the kind of a bundle. A queue can lose all bundles of a kind or none, if it holds the same."""
+    return bundle.job.queue, bundle.whole, tuple(task.spec for task in bundle.tasks)
 
 
 class DomainSearch:
@@ -94,6 +103,8 @@ class DomainSearch:
         """Rows of jobs to spare: a plan that evicted their tasks was out of turn."""
         self._crossing = False
         """True if a unit may take a queue below its deserved share."""
+        self._evictions = 0
+        """Number of bundles that were evicted, including those that were put back."""
 
     def make(self, tasks: Sequence[Task], enough: Enough) -> bool:
         """Evict others to place tasks in one domain, and nominate the tasks; change nothing if that fails.
@@ -192,9 +203,12 @@ class DomainSearch:
             tasks,
             whole=self._whole,
         )
+        found: dict[int, list[Bundle]] = {}
         for self._crossing in (False, True) if policy.may_cross else (False,):
             for domain in domains:
-                bundles = finder.of(domain, hopeful)
+                if domain not in found:
+                    found[domain] = finder.of(domain, hopeful)
+                bundles = found[domain]
                 self._want = Want(GangPreemptor(policy.action, self._job, domain), self._asked, self._short(domain))
                 self._refused = False
                 if self._take_in_turn(bundles, domain):
@@ -204,10 +218,23 @@ class DomainSearch:
         return False
 
     def _take_in_turn(self, bundles: Iterable[Bundle], domain: int) -> bool:
-        waiting, plan = list(bundles), self._plan
-        while waiting:
-            bundle = waiting.pop(0) if not self._crossing else waiting.pop(self._least_overshoot(waiting))
-            if self._add(bundle) and self._holds_enough(domain) and self._place(domain):
+        plan = self._plan
+        spared: set[_Kind] = set()
+        """Kinds of bundles that were spared since the latest eviction: others of the same kind are spared, too."""
+        losing: set[str] = set()
+        """Jobs of which tasks are evicted, so that what they can lose depends on more than the kind."""
+        for bundle in self._in_order(bundles):
+            kind = None if bundle.job.key in losing else _kind_of(bundle)
+            if kind in spared:
+                continue
+            if not self._add(bundle):
+                if kind is not None:
+                    spared.add(kind)
+                continue
+            self._evictions += 1
+            spared.clear()
+            losing.add(bundle.job.key)
+            if self._holds_enough(domain) and self._place(domain):
                 plan.put_back_what_is_not_needed()
                 self._split_gangs()
                 self._move_where_less_is_needed(domain)
@@ -219,10 +246,22 @@ class DomainSearch:
         plan.restart(())
         return False
 
-    def _least_overshoot(self, waiting: Sequence[Bundle]) -> int:
-        """Return the index of the bundle that takes its queue least below its deserved share; the first of equals."""
-        over = [self._policy.overshoot(self._queue, bundle.tasks) for bundle in waiting]
-        return over.index(min(over))
+    def _in_order(self, bundles: Iterable[Bundle]) -> Iterator[Bundle]:
+        """Yield bundles in the given order; if they may cross, those first that take their queue least below its share.
+
+        The overshoot depends on earlier evictions, so it is computed again after each.
+        """
+        if not self._crossing:
+            yield from bundles
+            return
+        waiting = [(number, _kind_of(bundle), bundle) for number, bundle in enumerate(bundles)]
+        while waiting:
+            tasks = {kind: bundle.tasks for _, kind, bundle in waiting}
+            over = {kind: self._policy.overshoot(self._queue, some) for kind, some in tasks.items()}
+            waiting.sort(key=lambda each: (-over[each[1]], -each[0]))
+            before = self._evictions
+            while waiting and self._evictions == before:
+                yield waiting.pop()[2]
 
     def _add(self, bundle: Bundle) -> bool:
         """Evict a bundle, as far as its queue may lose it; return True if this evicts further tasks."""

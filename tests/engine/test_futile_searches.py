@@ -4,34 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.test_observed import Listening
 from kilauea.api.meta import Object
 from kilauea.engine.cycle import cycle
 from kilauea.engine.eviction import by_domain
 from kilauea.engine.eviction.policy import BetweenJobs, BetweenQueues, Policy
+from kilauea.engine.extension.points.victims import VictimPoints
+from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Plan
 from kilauea.simulator.scenario import build_state
-from support.builders import NOW, Data, conf, flat, group, node, nominations, parsed, plugin, pod, priority_class, queue
+from support.builders import (
+    NOW,
+    Data,
+    Entry,
+    conf,
+    flat,
+    group,
+    node,
+    nominations,
+    parsed,
+    plugin,
+    pod,
+    priority_class,
+    queue,
+)
 from support.queue_trees import WITH_GANGS, cases_of
 
 NODES, WAITING = 4, 25
 PRIORITY_FIRST = conf("allocate, preempt", ["priority", "gang", "conformance"], ["predicates", "nodeorder"])
-BY_SHARES = conf("allocate, preempt", [plugin("gang", enablePreemptable=False), "drf"], ["predicates", "nodeorder"])
+SHARES: list[Entry] = [plugin("gang", enablePreemptable=False), "drf"]
+BY_SHARES = conf("allocate, preempt", SHARES, ["predicates", "nodeorder"])
 PRIORITIES = {"low": 1, "mid": 5, "high": 9}
 
 
 def searched(chosen: Data, *objects: object) -> tuple[Plan, int]:
-    """The plan for a cluster, and the number of nodes on which it looked for victims."""
-    listening = Listening()
+    """The plan for a cluster, and the number of times that plugins were asked about victims."""
     classes = [priority_class(name, value) for name, value in PRIORITIES.items()]
     state = build_state(flat([queue("q"), *classes, *objects]))  # type: ignore[list-item]
-    plan = cycle(state, parsed(chosen)[0], NOW, observer=listening)
-    return plan, listening.tries["preempt"]
+    asked, victims = 0, VictimPoints.victims
+
+    def counted(*arguments: Any) -> list[Task]:
+        nonlocal asked
+        asked += 1
+        return victims(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(VictimPoints, "victims", counted)
+        return cycle(state, parsed(chosen)[0], NOW), asked
 
 
 def full(priority: str, minimum: int = 0) -> list[Object]:
@@ -59,16 +83,32 @@ def services(count: int, priority: int, name: str, **more: object) -> list[Objec
     return [pod(f"{name}-{number}", "", **each) for number in range(count)]  # type: ignore[arg-type]
 
 
+@contextmanager
+def searching_always() -> Iterator[None]:
+    """Skip no search."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Policy, "possible", lambda *_: None)
+        for policy in (BetweenJobs, BetweenQueues):
+            patch.setattr(policy, "votes_by_kind", lambda *_: False)
+        yield
+
+
+def check_asked_about_none(chosen: Data, *objects: object) -> None:
+    """Check that no plugin is asked about victims, although some would be if nothing was skipped."""
+    plan, asked = searched(chosen, *objects)
+    assert (len(plan.evictions), asked) == (0, 0)
+    with searching_always():
+        assert searched(chosen, *objects)[1] > 0
+
+
 def test_pods_of_the_same_priority_are_not_examined() -> None:
-    plan, tries = searched(PRIORITY_FIRST, full("mid"), waiting("mid"))
-    assert (len(plan.evictions), tries) == (0, 0)
+    check_asked_about_none(PRIORITY_FIRST, full("mid"), waiting("mid"))
 
 
 def test_services_of_the_same_priority_are_not_examined() -> None:
     nodes = [node(f"n{number}", cpu=5) for number in range(NODES)]
     run = [each for n in range(NODES) for each in services(5, 0, f"runs-{n}", node=f"n{n}")]
-    plan, tries = searched(PRIORITY_FIRST, nodes, run, services(WAITING, 0, "waits"))
-    assert (len(plan.evictions), tries) == (0, 0)
+    check_asked_about_none(PRIORITY_FIRST, nodes, run, services(WAITING, 0, "waits"))
 
 
 def test_one_pod_of_lower_priority_is_still_found_for_one_of_many() -> None:
@@ -81,14 +121,13 @@ def test_one_pod_of_lower_priority_is_still_found_for_one_of_many() -> None:
 
 def test_jobs_of_a_kind_are_searched_for_once_by_plugins_that_always_have_to_be_asked() -> None:
     _, once = searched(BY_SHARES, full("mid"), waiting("mid", 1))
-    plan, tries = searched(BY_SHARES, full("mid"), waiting("mid"))
-    assert (len(plan.evictions), tries) == (0, once)
+    plan, asked = searched(BY_SHARES, full("mid"), waiting("mid"))
+    assert (len(plan.evictions), asked) == (0, once)
     assert once > 0
 
 
 def test_gangs_at_their_minimum_are_not_examined() -> None:
-    plan, tries = searched(PRIORITY_FIRST, full("low", 1), waiting("mid"))
-    assert (len(plan.evictions), tries) == (0, 0)
+    check_asked_about_none(PRIORITY_FIRST, full("low", 1), waiting("mid"))
 
 
 def test_a_gang_with_a_spare_pod_is_examined() -> None:
@@ -116,19 +155,9 @@ def test_another_priority_is_another_kind() -> None:
     assert [each.by.rpartition("/")[2] for each in plan.evictions] == ["high"]
 
 
-@contextmanager
-def searching_always() -> Iterator[None]:
-    """Skip no search."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Policy, "possible", lambda *_: None)
-        for policy in (BetweenJobs, BetweenQueues):
-            patch.setattr(policy, "votes_by_kind", lambda *_: False)
-        yield
-
-
-@pytest.mark.parametrize("plugins", [["priority", "gang"], ["gang", "priority"], ["drf"], ["priority", "pdb", "drf"]])
+@pytest.mark.parametrize("plugins", [["priority", "gang"], ["gang", "priority"], SHARES, ["priority", "pdb", "drf"]])
 @given(data=st.data())
-def test_plans_are_the_same_as_with_all_searches(plugins: list[str], data: st.DataObject) -> None:
+def test_plans_are_the_same_as_with_all_searches(plugins: list[Entry], data: st.DataObject) -> None:
     case = cases_of("preempt", data, priorities=("low", "mid"), shapes=WITH_GANGS)
     objects = case.cluster.objects()
     rules = parsed(conf("enqueue, allocate, backfill, preempt", plugins, ["predicates", "nodeorder"]))[0]
@@ -163,10 +192,7 @@ def test_reclaim_does_not_examine_gangs_at_their_minimum() -> None:
     rules = conf("allocate, reclaim", ["gang", "conformance"], ["predicates", "proportion", "nodeorder"])
     claims = [group(f"waits-{n}", minimum=1, phase="Inqueue", queue="other") for n in range(WAITING)]
     pods = [pod(f"waits-{n}-0", f"waits-{n}", cpu=1) for n in range(WAITING)]
-    listening = Listening()
-    state = build_state(flat([queue("q"), queue("other"), priority_class("low", 1), full("low", 1), claims, pods]))
-    plan = cycle(state, parsed(rules)[0], NOW, observer=listening)
-    assert (len(plan.evictions), listening.tries["reclaim"]) == (0, 0)
+    check_asked_about_none(rules, queue("other"), full("low", 1), claims, pods)
 
 
 @given(

@@ -12,6 +12,10 @@ P = ParamSpec("P")
 Items = TypeVar("Items", bound=tuple[Any, ...])
 
 
+_NAMED = object()
+"""Separates named from positional arguments in a key, as in `functools.lru_cache`."""
+
+
 class _Answers(dict[Any, T]):
     """Results by text. A cached one is found without a call of Python code, as most recur."""
 
@@ -59,7 +63,7 @@ def remembered_parts(most: int, longest: int = 16 * 1024) -> Callable[[Callable[
 
         @wraps(function)
         def ask(*arguments: P.args, **named: P.kwargs) -> T:
-            key = (arguments, *named.items()) if named else arguments
+            key = (*arguments, _NAMED, *named.items()) if named else arguments
             try:
                 return kept[key]
             except KeyError:

@@ -58,7 +58,7 @@ def domain_search(
 
 
 def _kind_of(bundle: Bundle) -> _Kind:
-    """Return the kind of a bundle. A queue can lose all bundles of a kind or none, if it holds the same."""
+    """Return the kind of a bundle: as long as nothing is evicted, a queue may lose each bundle of a kind or none."""
     return bundle.job.queue, bundle.whole, tuple(task.spec for task in bundle.tasks)
 
 
@@ -219,10 +219,10 @@ class DomainSearch:
 
     def _take_in_turn(self, bundles: Iterable[Bundle], domain: int) -> bool:
         plan = self._plan
+        # Kinds of bundles that were spared since the latest eviction: others of these kinds would be spared, too. Jobs
+        # that already lose tasks are excluded, because what else they can lose depends on those.
         spared: set[_Kind] = set()
-        """Kinds of bundles that were spared since the latest eviction: others of the same kind are spared, too."""
         losing: set[str] = set()
-        """Jobs of which tasks are evicted, so that what they can lose depends on more than the kind."""
         for bundle in self._in_order(bundles):
             kind = None if bundle.job.key in losing else _kind_of(bundle)
             if kind in spared:
@@ -247,7 +247,7 @@ class DomainSearch:
         return False
 
     def _in_order(self, bundles: Iterable[Bundle]) -> Iterator[Bundle]:
-        """Yield bundles in the given order; if they may cross, those first that take their queue least below its share.
+        """Yield bundles in order; if they may cross, first the one that takes its queue least below its deserved share.
 
         The overshoot depends on earlier evictions, so it is computed again after each.
         """

@@ -230,7 +230,7 @@ class NodeSearch:
             option = self._best_of(attempt)
             if option is not None:
                 return option
-        # In a queue, jobs of a kind take turns to try the nodes: each those that the ones before it have left.
+        # The next job of this kind in the queue continues with the nodes that this search has left.
         if futile is not None and (self._policy.elsewhere or not self._left):
             pool.futile[futile] = pool.commits
         return None

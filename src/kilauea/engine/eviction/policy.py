@@ -144,7 +144,7 @@ class WithinJob(BetweenJobs):
     votes_by_kind = Policy.votes_by_kind
 
     def possible(self, pool: VictimPool, job: Job) -> None:
-        return None
+        return None  # what plugins always spare are tasks of other jobs
 
     def candidates(self, pool: VictimPool, job: Job, task: Task | None = None) -> NDArray[np.bool_]:
         own: NDArray[np.bool_] = pool.job == job.row

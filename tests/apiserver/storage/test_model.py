@@ -143,6 +143,7 @@ class StoreMachine(RuleBasedStateMachine):
             patch.setattr(store_module, "RevisionLog", UnreliableLog)
             opening = Store.open(self.folder, "normal", retention=RETENTION, clock=lambda: self.now)
             self.store = self.run(opening)
+        self.store.most_decoded = 2
 
     def teardown(self) -> None:
         self.runner.run(self.store.close())
@@ -153,9 +154,11 @@ class StoreMachine(RuleBasedStateMachine):
     async def write(self, key: str, expected: str, deletes: bool) -> Stored | Exception:
         there = self.store.get(key)
         revision = there.revision if there else 0
+        assert revision <= self.store.revision  # it is durable
         wanted = {"seen": revision, "any": None, "new": 0, "stale": max(revision - 1, 1)}[expected]
         try:
-            return await self.store.write(key, wanted, None if deletes else lambda made: f"{key} {made}".encode())
+            encode = None if deletes else lambda made: f"{key} {made}".encode()
+            return await self.store.write(key, wanted, encode, None if deletes else {"key": key})
         except (Conflict, Missing, WriteFailed) as refusal:
             return refusal
 

@@ -83,6 +83,7 @@ class Store:
         self._ahead: dict[str, _Pending] = {}
         self.most_decoded = 0
         self._decoded: OrderedDict[str, Stored] = OrderedDict()
+        """Those of them, by key, which is faster than a search among all objects. Some may be in flight."""
         self._unsent: list[Row] = []
         self._handed = 0  # rows that the writer has not committed yet
         self._closed = False
@@ -163,7 +164,8 @@ class Store:
 
     def get(self, key: str) -> Stored | None:
         """Return the object of a key."""
-        return self._objects.get(key)
+        stored = self._decoded.get(key)
+        return self._objects.get(key) if stored is None or key in self._ahead else stored
 
     def newest(self, prefix: str) -> int:
         """Return the revision of the newest write to the resource of a prefix; it changes whenever the objects do."""
@@ -289,7 +291,7 @@ class Store:
         """Return the object including writes in progress."""
         ahead = self._ahead.get(key)
         if ahead is None:
-            return self._objects.get(key)
+            return self._decoded.get(key) or self._objects.get(key)
         return None if ahead.event.kind == "deleted" else ahead.event.now
 
     def _send(
@@ -373,6 +375,8 @@ class Store:
         self._in_flight.clear()
         self._ahead.clear()
         self._unsent.clear()
+        while self._decoded:  # some of them were never written
+            self._decoded.popitem()[1].decoded = None
         # The writer drops the rows of this epoch that are still in its queue: they were checked against lost ones.
         self._epoch += 1
         self._assigned = self.revision

@@ -61,6 +61,8 @@ class Case:
     """Cores that each pod of a claiming gang asks for, by number of the gang."""
     to_spare: bool = True
     """True if some pods are borrowed or less important."""
+    one_in: int = 1
+    """One in so many of the preemptors claims room."""
 
 
 RECLAIM = Case("reclaim", "reclaim")
@@ -78,12 +80,16 @@ CASES = (
             ("no victims, 28 sizes", {"to_spare": False, "asked": tuple(range(3, 31))}),
         )
     ),
+    *(
+        Case(f"{action}, 28 sizes", action, asked=tuple(range(3, 31)), one_in=10)
+        for action in ("gangreclaim", "gangpreempt")
+    ),
 )
 
 
 def cluster(case: Case, nodes: int, preemptors: int) -> Iterator[Json]:
     """The objects of a case; a claiming gang has five pods, and its queue deserves more than they ask for."""
-    reclaim = case.action == "reclaim"
+    reclaim = case.action.endswith("reclaim")
     cores = nodes * 10 * case.held
     shares = {"claims": cores, **dict.fromkeys(("q0", "q1", "q2"), cores // 4 if case.to_spare else cores)}
     yield from (scenarios.node(i, 10 * case.held, 256) for i in range(nodes))
@@ -119,7 +125,7 @@ def conf_of(case: Case) -> str:
     """The configuration of a case: votes of the gang plugin would spare gangs at their minimum."""
     return CONF.format(
         action=case.action,
-        queues=FLAT if case.action == "reclaim" else "",
+        queues=FLAT if case.action.endswith("reclaim") else "",
         gangs=str(case.minimum < case.gang).lower(),
     )
 
@@ -205,7 +211,9 @@ def row(options: measure.Options, number: int, case: Case) -> list[str]:
     """One line: a case of evictions."""
     nodes, preemptors = options.size(2000, 20), options.size(500, 10)
     conf = conf_of(case)
-    files = scenarios.write(options.folder, f"evictions-{number}", cluster(case, nodes, preemptors), conf)
+    files = scenarios.write(
+        options.folder, f"evictions-{number}", cluster(case, nodes, max(preemptors // case.one_in, 5)), conf
+    )
     found = found_in(options, files)
     best, median = min(found["times"]), statistics.median(found["times"])
     figures = [measure.seconds(value) for value in (found["times"][0], best, median)]

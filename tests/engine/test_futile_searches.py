@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kilauea.api.meta import Object
 from kilauea.engine.cycle import cycle
-from kilauea.engine.eviction import by_domain
+from kilauea.engine.eviction.bundles import Bundle, Gangs
+from kilauea.engine.eviction.by_domain import DomainSearch
 from kilauea.engine.eviction.policy import BetweenJobs, BetweenQueues, Policy
 from kilauea.engine.extension.points.victims import VictimPoints
 from kilauea.engine.model.tasks import Task
@@ -183,9 +185,42 @@ def test_gangs_get_the_same_rooms_as_if_no_two_bundles_were_of_a_kind(action: st
     case = cases_of(action, data, priorities=("low", "mid"), shapes=WITH_GANGS)
     objects, rules = case.cluster.objects(), parsed(case.conf(action))[0]
     plan = cycle(build_state(objects), rules, NOW)
+    usual = DomainSearch._in_order
+
+    def of_their_own_kinds(search: DomainSearch, bundles: Iterable[Bundle]) -> Iterator[Bundle]:
+        for bundle in usual(search, bundles):
+            yield bundle._replace(kind=(bundle.job.key, bundle.whole, bundle.tasks))  # type: ignore[arg-type]
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(by_domain, "_kind_of", lambda bundle: (bundle.job.key, bundle.whole, bundle.tasks))
+        patch.setattr(DomainSearch, "_in_order", of_their_own_kinds)
         assert cycle(build_state(objects), rules, NOW) == plan
+
+
+@pytest.mark.parametrize("action", ["gangreclaim", "gangpreempt"])
+@given(data=st.data())
+def test_gangs_get_the_same_rooms_without_what_earlier_searches_found(action: str, data: st.DataObject) -> None:
+    case = cases_of(action, data, priorities=("low", "mid"), shapes=WITH_GANGS)
+    objects, rules = case.cluster.objects(), parsed(case.conf(action))[0]
+    plan = cycle(build_state(objects), rules, NOW)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Gangs, "parts", lambda gangs, job: gangs._parts_of(job, ()))
+        patch.setattr(DomainSearch, "_slots", lambda search, rows: np.full(len(rows), len(rows) * WAITING))
+        patch.setattr(Gangs, "key", lambda gangs, job: gangs._session.points.job_key(job))
+        assert cycle(build_state(objects), rules, NOW) == plan
+
+
+def test_a_job_that_has_lost_pods_to_one_gang_may_come_after_another_for_the_next() -> None:
+    rules = conf("allocate, gangpreempt", ["gang"], ["drf", "predicates", "nodeorder"])
+    running = [
+        *(group(name, minimum=1, phase="Running", priority="low") for name in ("five", "four")),
+        *(pod(f"five-{n}", "five", cpu=1, node="n", phase="Running", priority=1) for n in range(5)),
+        *(pod(f"four-{n}", "four", cpu=1, node="n", phase="Running", priority=1) for n in range(4)),
+    ]
+    claims = [group(name, minimum=1, phase="Inqueue", priority="high") for name in ("first", "second")]
+    pods = [pod(f"{name}-0", name, cpu=2, priority=9) for name in ("first", "second")]
+    plan, _ = searched(rules, node("n", cpu=9), running, claims, pods)
+    lost = [(each.by.rpartition("/")[2], each.pod.rpartition("/")[2][:4]) for each in plan.evictions]
+    assert sorted(lost) == [("first", "five"), ("first", "five"), ("second", "four"), ("second", "four")]
 
 
 def test_reclaim_does_not_examine_gangs_at_their_minimum() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kilauea.engine.action import Action
 from kilauea.engine.conf import argument
+from kilauea.engine.eviction.bundles import Gangs
 from kilauea.engine.eviction.by_domain import domain_search
 from kilauea.engine.eviction.policy import GangsOfOtherQueues, LesserGangs
 from kilauea.engine.eviction.serving import serve_starving
@@ -52,6 +53,7 @@ def make_room(
     if not waiting:
         return
     pool = VictimPool(session)
+    gangs = Gangs(session, pool)
     turns = QueueTurns(session, waiting)
     while (queue := turns.next_queue()) is not None:
         if policy.queue_refusal(queue) is not None:
@@ -60,7 +62,7 @@ def make_room(
             tasks = [t for t in job.pending() if _may_claim(t)]
             if tasks:
                 search = domain_search(
-                    session, pool, policy, queue, job, domains=arguments.domains, whole=arguments.whole
+                    session, pool, gangs, policy, queue, job, domains=arguments.domains, whole=arguments.whole
                 )
                 serve(session, job, tasks, search)
 

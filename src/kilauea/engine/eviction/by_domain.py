@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.eviction.bundles import Bundle, Bundles, GangPreemptor, least_of
+from kilauea.engine.eviction.bundles import Bundle, Bundles, GangPreemptor, Gangs, Kind, least_of
 from kilauea.engine.eviction.floor import Want
 from kilauea.engine.eviction.plan import PLANS_TRIED, EvictionPlan
 from kilauea.engine.eviction.policy import GangsOfOtherQueues, LesserGangs
@@ -25,7 +25,6 @@ from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import PODS, add
 from kilauea.engine.model.shapes import TaskShape
-from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.placement.gangs import sub_gang_sheets
 from kilauea.engine.placement.tasks import Part
@@ -34,9 +33,6 @@ from kilauea.engine.session import Session
 EVICTION = "Evict"
 """The purpose for which plugins select domains."""
 
-_Kind = tuple[str, bool, tuple[TaskSpec, ...]]
-"""The queue of a bundle, True for a whole gang, and the requests of its tasks."""
-
 Enough = Callable[[], bool]
 """True if the job has all tasks that others would be evicted for."""
 
@@ -44,6 +40,7 @@ Enough = Callable[[], bool]
 def domain_search(
     session: Session,
     pool: VictimPool,
+    gangs: Gangs,
     policy: LesserGangs | GangsOfOtherQueues,
     queue: Queue,
     job: Job,
@@ -52,14 +49,12 @@ def domain_search(
     whole: bool,
 ) -> Search:
     """Return a search that evicts others for tasks of a job, in a new plan each time; arguments of `DomainSearch`."""
-    return lambda tasks, enough: DomainSearch(session, pool, policy, queue, job, domains=domains, whole=whole).make(
-        tasks, enough
-    )
 
+    def search(tasks: Sequence[Task], enough: Enough) -> bool:
+        found = DomainSearch(session, pool, gangs, policy, queue, job, domains=domains, whole=whole)
+        return found.make(tasks, enough)
 
-def _kind_of(bundle: Bundle) -> _Kind:
-    """Return the kind of a bundle: as long as nothing is evicted, a queue may lose each bundle of a kind or none."""
-    return bundle.job.queue, bundle.whole, tuple(task.spec for task in bundle.tasks)
+    return search
 
 
 class DomainSearch:
@@ -68,6 +63,7 @@ class DomainSearch:
     Args:
         session: the cycle.
         pool: the tasks that might be evicted.
+        gangs: their gangs.
         policy: the rules of the action.
         queue: the queue of the job.
         job: the job.
@@ -79,6 +75,7 @@ class DomainSearch:
         self,
         session: Session,
         pool: VictimPool,
+        gangs: Gangs,
         policy: LesserGangs | GangsOfOtherQueues,
         queue: Queue,
         job: Job,
@@ -88,6 +85,7 @@ class DomainSearch:
     ) -> None:
         self._session = session
         self._pool = pool
+        self._gangs = gangs
         self._policy = policy
         self._queue = queue
         self._job = job
@@ -123,7 +121,9 @@ class DomainSearch:
         self._asked: dict[str, float] = {}
         for task in tasks[: self._lacking()]:
             add(self._asked, task.spec.requests)
-        self._least = least_of(session, tasks, self._lacking())
+        self._count = min(self._lacking(), len(tasks))
+        self._least = least_of(session, tasks, self._count)
+        self._smallest = least_of(session, tasks, 1)
         self._parts = list(self._parts_of(list(tasks)))
         session.domains.locate(job)
         domains = self._domains()
@@ -167,6 +167,15 @@ class DomainSearch:
         free = self._session.nodes.select(self._session.domains.tree.rows[domain]).future_idle
         return bool((np.maximum(free, 0).sum(axis=1) >= self._least).all())
 
+    def _slots(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """(N,) how many tasks with the smallest request of any resource have room on each of these nodes."""
+        asked = np.flatnonzero(self._smallest)
+        if not len(asked):
+            return np.full(len(rows), self._count)
+        free = np.maximum(self._session.nodes.select(rows).future_idle[asked], 0)
+        slots: NDArray[np.int64] = (free // self._smallest[asked, None]).min(axis=0)
+        return slots
+
     def _short(self, domain: int) -> frozenset[str]:
         """Return the resources of which all nodes of the domain together have less free than the gang needs."""
         free = self._session.nodes.select(self._session.domains.tree.rows[domain]).future_idle
@@ -194,6 +203,7 @@ class DomainSearch:
         finder = Bundles(
             self._session,
             self._pool,
+            self._gangs,
             self._eligible,
             policy.action,
             lambda claim, tasks: policy.plugins_allow(Want(claim, self._asked), tasks),
@@ -221,10 +231,15 @@ class DomainSearch:
         plan = self._plan
         # Kinds of bundles that were spared since the latest eviction: others of these kinds would be spared, too. Jobs
         # that already lose tasks are excluded, because what else they can lose depends on those.
-        spared: set[_Kind] = set()
+        spared: set[Kind] = set()
         losing: set[str] = set()
+        rows = self._session.domains.tree.rows[domain]
+        slots = np.zeros(len(self._session.nodes), dtype=np.int64)
+        slots[rows] = self._slots(rows)
+        inside = np.zeros(len(slots), dtype=bool)
+        inside[rows] = True
         for bundle in self._in_order(bundles):
-            kind = None if bundle.job.key in losing else _kind_of(bundle)
+            kind = None if bundle.job.key in losing else bundle.kind
             if kind in spared:
                 continue
             if not self._add(bundle):
@@ -234,7 +249,11 @@ class DomainSearch:
             self._evictions += 1
             spared.clear()
             losing.add(bundle.job.key)
-            if self._holds_enough(domain) and self._place(domain):
+            changed = np.unique([self._session.nodes.row_of[task.node] for task in bundle.tasks])
+            changed = changed[inside[changed]]
+            slots[changed] = self._slots(changed)
+            # A search among the nodes costs more, and hundreds of bundles can be needed.
+            if slots.sum() >= self._count and self._holds_enough(domain) and self._place(domain):
                 plan.put_back_what_is_not_needed()
                 self._split_gangs()
                 self._move_where_less_is_needed(domain)
@@ -254,14 +273,17 @@ class DomainSearch:
         if not self._crossing:
             yield from bundles
             return
-        waiting = [(number, _kind_of(bundle), bundle) for number, bundle in enumerate(bundles)]
+        waiting = list(bundles)
         while waiting:
-            tasks = {kind: bundle.tasks for _, kind, bundle in waiting}
+            tasks = {bundle.kind: bundle.tasks for bundle in waiting}
             over = {kind: self._policy.overshoot(self._queue, some) for kind, some in tasks.items()}
-            waiting.sort(key=lambda each: (-over[each[1]], -each[0]))
-            before = self._evictions
-            while waiting and self._evictions == before:
-                yield waiting.pop()[2]
+            order = sorted(range(len(waiting)), key=[over[bundle.kind] for bundle in waiting].__getitem__)
+            before, tried = self._evictions, 0
+            while tried < len(order) and self._evictions == before:
+                tried += 1
+                yield waiting[order[tried - 1]]
+            left = sorted(order[tried:])
+            waiting = [waiting[number] for number in left]
 
     def _add(self, bundle: Bundle) -> bool:
         """Evict a bundle, as far as its queue may lose it; return True if this evicts further tasks."""

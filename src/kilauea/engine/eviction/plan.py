@@ -130,9 +130,15 @@ class EvictionPlan:
 
     def may_stay(self, unit: Unit, others: Sequence[Unit]) -> bool:
         """Return True if an evicted unit can be put back, and its gang has its minimum then."""
-        group = unit[0].group
-        going = sum(len(other) for other in others if other[0].group == group)
-        return not self.gangs or going == 0 or enough_with(self.session.state.jobs[group], unit)
+        return self._may_stay([unit], others)
+
+    def _may_stay(self, units: Iterable[Unit], others: Iterable[Unit]) -> bool:
+        """Return True if each of these evicted units, if it alone is put back, leaves its gang with its minimum."""
+        if not self.gangs:
+            return True
+        losing = {other[0].group for other in others}
+        jobs = self.session.state.jobs
+        return all(unit[0].group not in losing or enough_with(jobs[unit[0].group], unit) for unit in units)
 
     # --- minimize
 
@@ -149,15 +155,16 @@ class EvictionPlan:
         together = self._fitting_together(last_first, asked)
         if len(together) > 1:
             self._put_back(together, promised)
+        there = set(map(id, self.units))
         for unit in last_first:
-            if any(unit is kept for kept in self.units) and not self._clearly_needed(unit, asked):
-                self._put_back([unit], promised)
+            if id(unit) in there and not self._clearly_needed(unit, asked) and self._put_back([unit], promised):
+                there.discard(id(unit))
 
     def _put_back(self, units: Sequence[Unit], promised: Nominations) -> bool:
         """Redo the plan without some of its units, or with them if it fails without."""
-        before = self.units
-        rest = [other for other in before if not any(other is unit for unit in units)]
-        if not all(self.may_stay(unit, rest) for unit in units):
+        before, going = self.units, set(map(id, units))
+        rest = [other for other in before if id(other) not in going]
+        if not self._may_stay(units, rest):
             return False
         if self.stands(rest, promised):
             return True

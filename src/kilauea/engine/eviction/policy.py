@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.eviction.bundles import Bundle
+from kilauea.engine.eviction.bundles import Bundle, Gangs
 from kilauea.engine.eviction.floor import Floor, Want, nothing_to_take
 from kilauea.engine.eviction.victims import VictimPool
 from kilauea.engine.extension import Refusal, Spares
@@ -251,9 +251,9 @@ class LesserGangs(Policy):
     def not_a_candidate(self, job: Job, task: Task, victim: Task) -> SpareReason:
         return NOT_LOWER
 
-    def in_order(self, bundles: Iterable[Bundle], queue: Queue) -> list[Bundle]:
-        """Return bundles of one kind in order of eviction."""
-        return sorted(bundles, key=lambda bundle: self.session.points.job_key(bundle.job), reverse=True)
+    def in_order(self, bundles: Iterable[Bundle], queue: Queue, gangs: Gangs) -> list[Bundle]:
+        """Return bundles, all whole or all spare, in order of eviction."""
+        return sorted(bundles, key=lambda bundle: gangs.key(bundle.job), reverse=True)
 
 
 class GangsOfOtherQueues(BetweenQueues):
@@ -275,13 +275,16 @@ class GangsOfOtherQueues(BetweenQueues):
         spared = (self.spares(preemptor, want, task) for task in unit) if reason is None else ()
         return reason or next((why for why in spared if why is not None), None)
 
-    def in_order(self, bundles: Iterable[Bundle], queue: Queue) -> list[Bundle]:
-        """Return bundles of one kind in order of eviction: by queue, gain and importance."""
-        session = self.session
-        ordered = sorted(bundles, key=lambda bundle: session.points.job_key(bundle.job), reverse=True)
+    def in_order(self, bundles: Iterable[Bundle], queue: Queue, gangs: Gangs) -> list[Bundle]:
+        """Return bundles, all whole or all spare, in order of eviction: by queue, gain and importance."""
+        points, queues = self.session.points, self.session.queues
+        ordered = sorted(bundles, key=lambda bundle: gangs.key(bundle.job), reverse=True)
         ordered.sort(key=lambda bundle: -bundle.gain)
-        ordered.sort(key=lambda bundle: session.points.queue_key(session.queues[bundle.job.queue]), reverse=True)
-        return sorted(ordered, key=lambda b: session.points.victim_queue_key(session.queues[b.job.queue], queue))
+        names = {bundle.job.queue for bundle in ordered}
+        keys = {name: points.queue_key(queues[name]) for name in sorted(names)}
+        ordered.sort(key=lambda bundle: keys[bundle.job.queue], reverse=True)
+        lost = {name: points.victim_queue_key(queues[name], queue) for name in sorted(names)}
+        return sorted(ordered, key=lambda bundle: lost[bundle.job.queue])
 
 
 def _takes_something(pool: VictimPool, task: Task | None) -> NDArray[np.bool_]:

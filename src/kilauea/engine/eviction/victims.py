@@ -42,6 +42,8 @@ class VictimPool:
         fresh: (T,) True if it was placed in this cycle.
         there: (T,) True if it was not evicted in this session.
         job_open: (T,) True if neither the task nor its group is marked as not preemptable; gang evictions respect both.
+        jobs: (J,) the jobs of the tasks.
+        job_rows: (T,) row of the job among these.
     """
 
     def __init__(self, session: Session, *, fresh: bool = False) -> None:
@@ -83,13 +85,12 @@ class VictimPool:
         self.there = np.ones(len(found), dtype=bool)
         nodes = len(session.nodes)
         self._starts = np.searchsorted(self.node, np.arange(nodes + 1))
-        self._jobs: list[Job] = []
+        self.jobs: list[Job] = []
         known: dict[str, int] = {}
         for job in jobs:
-            if known.setdefault(job.key, len(known)) == len(self._jobs):
-                self._jobs.append(job)
-        self._job_index: NDArray[np.intp] = np.array([known[job.key] for job in jobs], dtype=np.intp)
-        """(T,) index of the job among the jobs of the pool."""
+            if known.setdefault(job.key, len(known)) == len(self.jobs):
+                self.jobs.append(job)
+        self.job_rows: NDArray[np.intp] = np.array([known[job.key] for job in jobs], dtype=np.intp)
         self._no_spare = np.zeros(len(known), dtype=bool)
         self._size = np.zeros(len(known), dtype=np.int64)
         self._in_vain: dict[tuple[object, ...], NDArray[np.bool_]] = {}
@@ -105,6 +106,10 @@ class VictimPool:
         """Jobs whose pods changed since the two arrays above were updated."""
         self._used = np.flatnonzero(np.diff(self._starts))
         """Rows of the nodes with any of the tasks."""
+
+    def present(self) -> NDArray[np.intp]:
+        """(J,) tasks of each job that were not evicted."""
+        return np.bincount(self.job_rows[self.there], minlength=len(self.jobs))
 
     def queue_of(self, job: Job) -> int:
         """Return the row of a job's queue."""
@@ -140,17 +145,17 @@ class VictimPool:
     def at_minimum(self) -> NDArray[np.bool_]:
         """(T,) tasks of gangs without spare pods."""
         for i in self._stale:
-            job = self._jobs[i]
+            job = self.jobs[i]
             self._no_spare[i] = job.ready_count - job.counts[status.BINDING] <= job.min_available
             self._size[i] = sum(job.counts[state] for state in self.states)
         self._stale.clear()
-        return self._no_spare[self._job_index]
+        return self._no_spare[self.job_rows]
 
     def smallest_gang(self, wanted: NDArray[np.bool_], nodes: int) -> NDArray[np.int64]:
         """(N,) pods of the smallest gang with a wanted task on a node; `MANY` if there is none."""
         out = np.full(nodes, MANY)
         if len(self._used):
-            sizes = np.where(wanted, self._size[self._job_index], MANY)
+            sizes = np.where(wanted, self._size[self.job_rows], MANY)
             out[self._used] = np.minimum.reduceat(sizes, self._starts[self._used])
         return out
 
@@ -158,9 +163,9 @@ class VictimPool:
         """(T,) the turn of each task's job to lose tasks to a queue, when the queue first needed it."""
         known = self._turns.get(preemptor.name)
         if known is None:
-            place = {job.key: i for i, job in enumerate(jobs_in_victim_order(session, self._jobs, preemptor))}
-            by_job = np.array([place[job.key] for job in self._jobs], dtype=np.int64)
-            known = self._turns[preemptor.name] = by_job[self._job_index]
+            place = {job.key: i for i, job in enumerate(jobs_in_victim_order(session, self.jobs, preemptor))}
+            by_job = np.array([place[job.key] for job in self.jobs], dtype=np.int64)
+            known = self._turns[preemptor.name] = by_job[self.job_rows]
         return known
 
     def distance(self, session: Session, preemptor: Queue) -> tuple[NDArray[np.int64], list[int]]:
@@ -222,7 +227,7 @@ class VictimPool:
             index = self.index.get(task.key)
             if index is not None:
                 self.there[index] = not gone
-                self._stale.add(int(self._job_index[index]))
+                self._stale.add(int(self.job_rows[index]))
 
 
 def is_served(session: Session, job: Job) -> bool:

@@ -35,7 +35,7 @@ from support.builders import (
     priority_class,
     queue,
 )
-from support.queue_trees import WITH_GANGS, cases_of
+from support.queue_trees import SHAPES, WITH_GANGS, cases_of
 
 NODES, WAITING = 4, 25
 PRIORITY_FIRST = conf("allocate, preempt", ["priority", "gang", "conformance"], ["predicates", "nodeorder"])
@@ -199,7 +199,7 @@ def test_gangs_get_the_same_rooms_as_if_no_two_bundles_were_of_a_kind(action: st
 @pytest.mark.parametrize("action", ["gangreclaim", "gangpreempt"])
 @given(data=st.data())
 def test_gangs_get_the_same_rooms_without_what_earlier_searches_found(action: str, data: st.DataObject) -> None:
-    case = cases_of(action, data, priorities=("low", "mid"), shapes=WITH_GANGS)
+    case = cases_of(action, data, priorities=("low", "mid"), shapes=SHAPES)
     objects, rules = case.cluster.objects(), parsed(case.conf(action))[0]
     plan = cycle(build_state(objects), rules, NOW)
     with pytest.MonkeyPatch.context() as patch:

@@ -121,9 +121,9 @@ class DomainSearch:
         self._asked: dict[str, float] = {}
         for task in tasks[: self._lacking()]:
             add(self._asked, task.spec.requests)
-        self._count = min(self._lacking(), len(tasks))
-        self._least = least_of(session, tasks, self._count)
+        self._least = least_of(session, tasks, self._lacking())
         self._smallest = least_of(session, tasks, 1)
+        self._at_once = min(self._lacking(), len(tasks)) if self._gang_decides() else 1
         self._parts = list(self._parts_of(list(tasks)))
         session.domains.locate(job)
         domains = self._domains()
@@ -162,16 +162,21 @@ class DomainSearch:
         job = self._job
         return max(job.min_available - job.ready_count - job.counts[status.PIPELINED] - job.pending_best_effort, 1)
 
+    def _gang_decides(self) -> bool:
+        """Return True if no job has enough nominations without its minimum, because the gang plugin votes first."""
+        tiers = self._session.points.tiers_of("job_pipelined")
+        return bool(tiers) and any(plugin == "gang" for plugin, _ in tiers[0])
+
     def _holds_enough(self, domain: int) -> bool:
         """Return True if the free resources of all nodes of the domain add up to the minimum of the gang."""
         free = self._session.nodes.select(self._session.domains.tree.rows[domain]).future_idle
         return bool((np.maximum(free, 0).sum(axis=1) >= self._least).all())
 
     def _slots(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """(N,) how many tasks with the smallest request of any resource have room on each of these nodes."""
+        """(N,) how many tasks with the smallest request of each resource have room on each of these nodes."""
         asked = np.flatnonzero(self._smallest)
         if not len(asked):
-            return np.full(len(rows), self._count)
+            return np.full(len(rows), self._at_once)
         free = np.maximum(self._session.nodes.select(rows).future_idle[asked], 0)
         slots: NDArray[np.int64] = (free // self._smallest[asked, None]).min(axis=0)
         return slots
@@ -253,7 +258,7 @@ class DomainSearch:
             changed = changed[inside[changed]]
             slots[changed] = self._slots(changed)
             # A search among the nodes costs more, and hundreds of bundles can be needed.
-            if slots.sum() >= self._count and self._holds_enough(domain) and self._place(domain):
+            if slots.sum() >= self._at_once and self._holds_enough(domain) and self._place(domain):
                 plan.put_back_what_is_not_needed()
                 self._split_gangs()
                 self._move_where_less_is_needed(domain)
